@@ -1,17 +1,17 @@
 """Read single cells of a table as numbers or as values.
 
-Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one
-blank turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same
-meaning in every type that holds its value exactly: 5, 5.0, "5", "05" and Decimal(5) are one number, True,
-"true" and 1 are one number, and a date is the text that spells it. What a cell means depends on that cell
-alone. No cell raises an error.
+Readers of files choose a type for a whole column. One "unknown" turns a column of numbers into text; one
+blank turns integers into floats; one "true" turns 0 and 1 into booleans. A cell therefore has the same
+meaning in every type that holds its value exactly. 5, 5.0, "5", "05" and Decimal(5) are one number; True,
+"true" and 1 are one number; a date equals the text that spells it. The meaning of a cell depends on that
+cell alone. No cell raises an error.
 
 Two readings exist. `number_of` and `numbers_of` give a float for ranges, rewards and propensities.
 `cell_value` and `codes_of` give a value that can be compared, for categories and arms. Ids are read by
 `_checks.person_in`.
 
-A float beyond 2^53 may have been an integer that a reader has rounded, so it is never equal to anything. The
-rounding of a reader cannot be undone: read such columns as text.
+A float beyond 2^53 may be an integer that a reader has rounded, so it is never equal to anything. Such
+rounding cannot be undone: read such columns as text.
 """
 
 import math
@@ -50,39 +50,42 @@ MISSING = frozenset(
     {"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}
     | {"#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "1.#ind", "1.#qnan"}
 )
-"""Words, in small letters, that stand for a missing value unless a column declares one as a category. All
-words that pandas and pyarrow take for a missing value in some columns are among them."""
+"""Words in lower case that mean a missing cell, unless a column declares one as a category.
+
+They include all words that pandas or pyarrow reads as missing in some columns.
+"""
 
 SOFT = frozenset({"none", "nat", "<na>"})
-"""Words of `MISSING` that readers treat alike in every column. A category may have such a name beside another
-one for missing cells."""
+"""Words of `MISSING` that readers treat the same in every column. A column may have such a category and
+another category for missing cells."""
 
 LONGEST_WORD = max(map(len, MISSING))
+"""Number of characters of the longest word of `MISSING`."""
 
 EXACT = 1 << 53
-"""Integers up to here are floats without loss."""
+"""Largest integer up to which every integer is a float without rounding."""
 
 UNREADABLE = object()
-"""What `cell_value` gives for a cell that is no single value."""
+"""Result of `cell_value` for a cell that is not a single value."""
 
 _TRUTH = {"true": 1, "false": 0}
 _ABSENT = frozenset({"NAType", "NaTType"})
 """Names of the types of pandas.NA and pandas.NaT."""
 
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}|[0-9]{8}(?![0-9])|[0-9]{4}-?W|[0-9]{2}:")
-"""Beginnings of dates and times in ISO 8601."""
+"""Pattern of the beginnings of dates and times in ISO 8601."""
 _NO_NUMBER = re.compile(r"[0-9][0-9A-Za-z_.-]*[g-wyzG-WYZ]")
-"""Pattern of texts that start with a digit but cannot be numbers."""
+"""Pattern of texts that start with a digit and cannot be numbers, which saves trying to read them."""
 
 _PLAIN = frozenset({int, float, bool})
 _LARGEST_DECIMAL = Decimal(10) ** 400
 
 
 def is_missing(cell: object) -> bool:
-    """Whether a cell is None, NaN, NaT, pandas.NA, or a text that is empty or one of `MISSING`."""
+    """Return True for None, NaN, NaT, pandas.NA, and a text that is empty or one of `MISSING`."""
     try:
         return _is_missing(cell)
-    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+    except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
         return False
 
 
@@ -92,7 +95,7 @@ def _is_missing(cell: object) -> bool:
     if cell is None or type(cell).__name__ in _ABSENT:
         return True
     if isinstance(cell, Decimal):
-        return cell.is_nan()  # a signalling one cannot be compared
+        return cell.is_nan()  # comparing a signalling NaN raises
     return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64) and bool(cell != cell)
 
 
@@ -100,7 +103,7 @@ def _is_missing(cell: object) -> bool:
 
 
 def number_of(cell: object) -> float:
-    """A cell as a float: NaN where it is missing, infinity where it is no finite number.
+    """Return a cell as a float: NaN for a missing cell, infinity for one that is not a finite number.
 
     Example:
         >>> [number_of(cell) for cell in (5, "05", Decimal(5), True, "true", "", "5 years", 1e999)]
@@ -116,18 +119,18 @@ def number_of(cell: object) -> float:
             return float(cell)
         if isinstance(cell, np.ndarray) and cell.ndim == 0:
             return number_of(cell.item())
-    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+    except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
         return math.inf
     return math.inf
 
 
 def numbers_of(values: ArrayLike, *, width: int | None = None) -> FloatArray:
-    """`number_of` of each cell of an array or a nested list, of any shape.
+    """Return `number_of` each cell of an array or nested list, in the same shape.
 
     Args:
-        values: the cells.
-        width: d, where the values are rows of so many cells. Each entry of a list whose rows differ is then
-            read by itself, and one that is no row of d cells is a row of infinity.
+        values: Cells, of any shape.
+        width: Number of cells in a row, d, if the values are rows. Then each entry of a ragged list is read
+            by itself, and an entry that is not a row of d cells becomes a row of infinity.
 
     Example:
         >>> numbers_of(["30", 41.5, None, "unknown"])
@@ -152,19 +155,19 @@ def numbers_of(values: ArrayLike, *, width: int | None = None) -> FloatArray:
             return np.array(listed, dtype=np.float64).reshape(cells.shape)
         except OverflowError:  # an integer beyond the largest float
             pass
-    elif kinds <= {str}:  # a column has few different texts, or each is read once
+    elif kinds <= {str}:  # read each distinct text once
         known = {text: number_of(text) for text in set(listed)}
         return np.array([known[text] for text in listed], dtype=np.float64).reshape(cells.shape)
     return np.array([number_of(cell) for cell in listed], dtype=np.float64).reshape(cells.shape)
 
 
 def _rows_of(entries: list[object], width: int) -> FloatArray:
-    """(n, width) rows, each read by itself; a row of infinity for an entry that is none."""
+    """Return rows (n, width), each read by itself; a row of infinity for an entry that is not a row."""
     rows = np.full((len(entries), width), np.inf)
     for place, entry in enumerate(entries):
         try:
             own = np.atleast_1d(numbers_of(entry))  # type: ignore[arg-type]
-        except Exception:  # noqa: BLE001, S112 - what an object raises may tell of what it holds
+        except Exception:  # noqa: BLE001, S112 - the error of a caller's object could show its value
             continue
         if own.shape == (width,):
             rows[place] = own
@@ -176,7 +179,7 @@ def _text(cell: str | bytes) -> str:
 
 
 def _number_in(text: str) -> int | float | str | None:
-    """A stripped text as a number, exact if it spells an integer; None for a missing value, else the text."""
+    """Return a stripped text as a number, exact for an integer; None if it means missing, else the text."""
     word = text.casefold()
     if word in MISSING:
         return None
@@ -184,10 +187,10 @@ def _number_in(text: str) -> int | float | str | None:
         return _TRUTH[word]
     try:
         return int(text)
-    except ValueError:  # no integer, or one of thousands of digits
+    except ValueError:  # not an integer, or one with thousands of digits
         pass
     try:
-        if word.startswith("0x"):  # pyarrow reads integers so
+        if word.startswith("0x"):  # pyarrow reads hexadecimal integers
             return int(word, 16)
         return float(text)
     except ValueError:
@@ -198,11 +201,11 @@ def _number_in(text: str) -> int | float | str | None:
 
 
 def cell_value(cell: object) -> Any:
-    """A cell as a value to compare: a number, a datetime, a time or a text.
+    """Return a cell as a value that can be compared: a number, a datetime, a time or a text.
 
     Returns:
-        None if the cell is missing, but the word if it is one of `SOFT`; `UNREADABLE` if the cell is no
-        single value, or a float beyond 2^53.
+        The value. A missing cell gives None, or the word itself if it is one of `SOFT`. A cell that is not a
+        single value, or is a float beyond 2^53, gives `UNREADABLE`.
 
     Example:
         >>> [cell_value(cell) for cell in (7, "007", 7.0, "true", "north ", "2024-05-31", "none")]
@@ -210,7 +213,7 @@ def cell_value(cell: object) -> Any:
     """
     try:
         return _value_in_cell(cell)
-    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+    except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
         return UNREADABLE
 
 
@@ -259,14 +262,13 @@ def _value_in(text: str) -> Any:
 
 
 def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> IntArray:
-    """(n,) the code of each cell's value.
+    """Return the code of each cell's value (n,).
 
     Args:
-        values: (n,) cells, as an array or a list.
-        codes: value, as `cell_value` gives it, -> code; None stands for a missing cell. A word of `SOFT` that
-            is not among them is a missing cell.
-        default: code of a cell whose value is none of these, while a missing one that is not among them has
-            -1.
+        values: Cells (n,), as an array or a list.
+        codes: Code by value, as `cell_value` gives it. The key None is a missing cell. A word of `SOFT` that
+            is no key is a missing cell too.
+        default: Code of a cell whose value is no key. A missing cell gets -1 if None is no key.
     """
 
     def code(cell: object) -> int:
@@ -275,14 +277,14 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
             if value in SOFT and value not in codes:
                 value = None
             return codes.get(value, -1 if value is None else default)
-        except Exception:  # noqa: BLE001 - a time whose zone fails to hash, say
+        except Exception:  # noqa: BLE001 - for example, a time whose zone fails to hash
             return codes.get(UNREADABLE, default)
 
     cells = array_of(values, flat=True)
     if cells.dtype.kind in "iufb":
         different, places = np.unique(cells, return_inverse=True)
         return np.array([code(cell) for cell in different.tolist()], dtype=np.int64)[places.reshape(-1)]
-    known: dict[tuple[type, Any], int] = {}  # by type: a float beyond 2^53 equals an integer
+    known: dict[tuple[type, Any], int] = {}  # the key has the type, as a float beyond 2^53 equals an integer
     found = np.empty(len(cells), dtype=np.int64)
     for place, cell in enumerate(_objects(cells).tolist()):
         if type(cell) is str or type(cell) in _PLAIN:  # comparing another type could run a caller's code
@@ -295,11 +297,12 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
 
 
 def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
-    """Value -> place of each public label, and the label that a missing cell means, if one spells a missing
-    value.
+    """Return the place of each public label, by its value.
+
+    If one label is a word of `SOFT`, the key None (a missing cell) has its place too.
 
     Raises:
-        ValueError: two labels have one value, or one has none that can be compared.
+        ValueError: Two labels have the same value, or a label has no value that can be compared.
     """
     codes = {cell_value(label): code for code, label in enumerate(labels)}
     large = any(isinstance(value, int) and abs(value) > EXACT for value in codes)
@@ -312,10 +315,10 @@ def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
 
 
 def time_in(cell: object) -> datetime:
-    """A date or time as a datetime without a zone, of UTC where the cell has a zone, to the microsecond.
+    """Return a date or time as a datetime without a zone; a cell with a zone is converted to UTC.
 
     Raises:
-        ValueError, TypeError, OverflowError: it is none.
+        ValueError, TypeError, OverflowError: The cell is not a date or time.
     """
     if isinstance(cell, str):
         cell = datetime.fromisoformat(cell.strip())
@@ -333,18 +336,18 @@ def time_in(cell: object) -> datetime:
 
 
 def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
-    """Cells as an array, each as it was: no entry of a list turns the others into text.
+    """Return cells as an array without changing any: no entry of a list turns the others into text.
 
     Args:
-        values: an array, a nested list or tuple, or a column of pandas, polars or pyarrow.
-        flat: treat an entry that is a list as one unreadable cell.
+        values: Array, nested list or tuple, or column of pandas, polars or pyarrow.
+        flat: Treat an entry that is a list as one unreadable cell.
     """
     kind = type(values)
     if kind is np.ndarray:
         return _without_complex(values)
     if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iufbMc":
         return _without_complex(np.asarray(values))
-    # of pyarrow, and of pandas and polars, whose arrays round integers beside a blank
+    # to_pylist: pyarrow; to_list: pandas and polars. Their arrays would round integers beside a null.
     for name in ("to_pylist", "to_list"):
         if hasattr(kind, name):
             return as_objects(getattr(values, name)())
@@ -352,25 +355,24 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
         return as_objects(values)
     try:
         return np.asarray(values, dtype=np.object_)
-    except Exception:  # noqa: BLE001 - arrays of different shapes, or an entry that fails to be one
+    except Exception:  # noqa: BLE001 - ragged arrays, or an entry that fails to become an array
         return as_objects(values)
 
 
 def _without_complex(cells: NDArray[Any]) -> NDArray[Any]:
-    """The cells as they are; one complex number has made the others complex, which are real numbers again."""
+    """Return the cells with real numbers for complex ones; infinity where the imaginary part is not 0."""
+    # A single complex entry has made NumPy turn all other numbers into complex ones.
     return cells if cells.dtype.kind != "c" else np.where(cells.imag == 0.0, cells.real, np.inf)
 
 
 def as_objects(values: Sequence[object]) -> ObjectArray:
-    """(n,) an array of the values as they are."""
+    """Return the values as an array of objects (n,)."""
     return np.fromiter(values, dtype=np.object_, count=len(values))
 
 
 def _objects(cells: NDArray[Any]) -> ObjectArray:
-    """Cells as Python's objects. NumPy would turn moments into integers; a duration is no number and no
-    value.
-    """
-    if cells.dtype.kind == "M":
+    """Return cells as an array of Python objects; a duration becomes `UNREADABLE`."""
+    if cells.dtype.kind == "M":  # in microseconds: NumPy turns finer times into integers
         cells = cells.astype("datetime64[us]")
     elif cells.dtype.kind == "m":
         return np.full(cells.shape, UNREADABLE, dtype=np.object_)

@@ -502,8 +502,8 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
 @pytest.mark.parametrize(
     ("words", "replaced", "match"),
     [
-        (["--reward", "reward"], ("", ""), "--reward: the TOML file says that"),
-        (["--one-row-per-user"], ("", ""), "--one-row-per-user: the TOML file says that"),
+        (["--reward", "reward"], ("", ""), "--reward: the TOML file sets this"),
+        (["--one-row-per-user"], ("", ""), "--one-row-per-user: the TOML file sets this"),
         ([], ("horizon = 2000", ""), "--horizon is missing"),
         ([], ("epsilon = 4", ""), "--epsilon is missing"),
         (["--release", "features"], ("delta = 1e-7", "delta = 0"), "needs delta above 0"),
@@ -548,7 +548,7 @@ def test_options_come_before_the_file(tables):
 def test_without_a_file_all_columns_are_named(tables):
     done = call("learn", tables / "log.csv", "--out", tables / "p", "--epsilon", "1", "--horizon", "9",
                 "--one-row-per-user")  # fmt: skip
-    assert "say what the columns are" in str(done.exception)
+    assert "columns are not described" in str(done.exception)
 
 
 @pytest.mark.parametrize("arms", [("--arms", "diet,drug,none"), ()], ids=["named", "read"])

@@ -129,10 +129,10 @@ def test_all_people_come_once_where_nothing_is_said(described):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--world", "ma"), "leave --world out"),
+        (("--world", "ma"), "leave one out"),
         (("--dim", 3), "leave out --dim"),
         (("--users", 401), "there are 400 people"),
-        (("--source", "10,2,0,1"), "choose another world"),
+        (("--source", "10,2,0,1"), "use --world"),
     ],
     ids=str,
 )

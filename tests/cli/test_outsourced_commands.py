@@ -173,12 +173,12 @@ def test_one_clear_error_each(table):
     fails(optimise(table, answers=answering(other)), "another release")
     for option in ("--variance", "--mean"):
         fails(optimise(table, "--steps", "2", option, "2"), "pass --lengthscale too")
-    fails(optimise(table, "--steps", "2", "--plot", str(table / "no" / "plot.png")), "is no folder")
+    fails(optimise(table, "--steps", "2", "--plot", str(table / "no" / "plot.png")), "is not a folder")
     log = table / "log.jsonl"
     assert optimise(table, "--steps", "2", "--log", str(log)).returncode == 0
     fails(optimise(table, "--steps", "3", "--log", str(log), "--seed", "9"), "other options")
     log.write_text("{}\n")
-    fails(optimise(table, "--steps", "3", "--log", str(log)), "not one that this command wrote")
+    fails(optimise(table, "--steps", "3", "--log", str(log)), "not written by this command")
 
 
 def test_a_ledger_on_the_command_line(table):
@@ -452,7 +452,7 @@ def test_a_damaged_log_of_choices(table, damage):
     done = invoke("optimise", str(table / "release"), "--steps", "2", "--log", str(log), text="0.5\n0.25\n")
     if damage.endswith("\n"):
         assert done.returncode == 1
-        assert "not one that this command wrote" in done.stderr
+        assert "not written by this command" in done.stderr
     else:
         assert done.returncode == 0, done.stderr
         assert len(log.read_text().splitlines()) == 3

@@ -18,7 +18,7 @@ def test_tokens_are_made_listed_rotated_and_withdrawn(command, tmp_path):
     data = tmp_path / "data"
     made = ["service", "token", "--data", data, "--scopes", "decide,reward", "--label", "till", "--days", 1]
     first = command(*made, "--policies", "offers", "--populations", "customers,patients")
-    assert "a new one begins there" in first.err  # a mistyped --data is noticed
+    assert "a new service is created there" in first.err  # a mistyped --data is noticed
     text = first.out.strip()
     known = valid(data, text)
     assert (known.scopes, known.limits.policies) == ({"decide", "reward"}, {"offers"})

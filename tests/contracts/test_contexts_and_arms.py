@@ -611,7 +611,7 @@ def test_what_was_published_recommends_what_is_available():
         ({"arms": "mail"}, "expected a list"),
         ({"arms": 3}, "expected a list"),
         ({"arms": []}, "from 1 to"),
-        ({"arms": [1, True]}, "one value"),
+        ({"arms": [1, True]}, "the same value"),
         ({"arms": ["mail", None]}, "a label is a NoneType"),
         ({"kernel": dpb.kernels.Matern(nu=2.5, lengthscale=0.3)}, "codes of categories"),
         (

@@ -57,6 +57,8 @@ def test_private_words_and_long_sentences() -> None:
     assert rules(f"{'word ' * 36}.\n", page=True) == ["long"]
     assert rules(f"```\n{'word ' * 36}.\n```\n\n| {'word ' * 36} |\n", page=True) == []
     assert rules("Some words. " * 800, page=True) == ["page"]
+    assert rules(f'"""Words.\n\n===  ===\n{"word " * 36}\n===  ===\n\n{"word " * 36}.\n"""\n') == ["long"]
+    assert rules(f'"""Words::\n\n    {"word " * 36}\n\n{"word " * 36}.\n"""\n') == ["long"]
 
 
 def test_the_project_has_no_more_than_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,6 +62,7 @@ _WORDS = {re.compile(rf"\b{pattern}", re.IGNORECASE): term for pattern, term in 
 _CODE = re.compile(r"``.*?``|`[^`]*`|\$[^$]*\$|https?://\S+|:[a-z:]+:`[^`]*`|\{[a-z-]+\}`[^`]*`")
 _ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s+")
 _ENTRY = re.compile(r"\s{4,}\**[A-Za-z_][\w.*, ]*(?:\([^)]*\))?: (?P<said>[^\s=].*)")
+_RULE = re.compile(r"=+(?: +=+)+$")
 _SECTION = re.compile(r"\s*(Args|Attributes|Parameters|Raises|Returns|Yields):\s*$")
 
 
@@ -80,10 +81,18 @@ def _begins(said: str) -> bool:
 
 def _paragraphs(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield paragraphs and items of lists, with the line they begin at, without code, tables and headings."""
-    number, parts, fenced = 0, list[str](), False
+    number, parts, fenced, table = 0, list[str](), False, False
+    literal: int | None = None  # indentation of the line ending in "::" above a literal block
     for at, line in [*lines, (0, "")]:
         bare = line.strip()
-        code = fenced or bare.startswith(("```", ":::", ">>>", "...", "|", "#", ".. ", "%", "$$", "(", "<"))
+        indent = len(line) - len(line.lstrip())
+        if literal is not None and bare and indent <= literal:
+            literal = None
+        table = bool(bare) and (table or bool(_RULE.match(bare)))  # from its first rule to an empty line
+        code = fenced or table or literal is not None
+        code = code or bare.startswith(("```", ":::", ">>>", "...", "|", "#", ".. ", "%", "$$", "(", "<"))
+        if bare.endswith("::") and not code:
+            literal = indent
         if bare.startswith(("```", "~~~")):
             fenced = not fenced
         if code or not bare or _ITEM.match(line) or _ENTRY.match(line) or _SECTION.match(line):

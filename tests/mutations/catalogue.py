@@ -2737,10 +2737,10 @@ MUTATIONS = (
         "one cell that is no number makes every other row of its column unreadable",
         (
             "_cells.py",
-            "    elif kinds <= {str}:  # a column",
+            "    elif kinds <= {str}:  # read each",
             "    elif str in kinds and not all(map(math.isfinite, map(number_of, listed))):\n"
             "        return np.full(cells.shape, np.inf)\n"
-            "    elif kinds <= {str}:  # a column",
+            "    elif kinds <= {str}:  # read each",
         ),
         tests="tests/tables/test_cell_by_cell.py",
     ),

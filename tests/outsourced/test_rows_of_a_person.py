@@ -199,9 +199,9 @@ def test_curate_from_a_toml_file_alone(tmp_path):
 @pytest.mark.parametrize(
     ("replaced", "words", "match"),
     [
-        (("", ""), ["--user", "person"], "--user: the TOML file says that"),
+        (("", ""), ["--user", "person"], "--user: the TOML file sets this"),
         (("epsilon = 3\n", ""), [], "--epsilon is missing"),
-        (("[answers]", "[label]\ncategories = [1]"), [], "releases positions"),
+        (("[answers]", "[label]\ncategories = [1]"), [], "without rewards"),
         (('[answers]\ncolumn = "effect"', ""), [], "their places are not"),
         (("low = 0\nhigh = 5", "categories = [1, 2]"), [], "categories or cycles"),
     ],

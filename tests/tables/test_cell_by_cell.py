@@ -602,7 +602,7 @@ def test_labels_match_by_value(column):
 )
 def test_labels_of_one_value_are_refused(labels):
     for build in (Categories, Arms):
-        with pytest.raises(InvalidParameter, match="one value"):
+        with pytest.raises(InvalidParameter, match="the same value"):
             build(labels)
 
 

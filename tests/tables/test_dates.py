@@ -187,7 +187,7 @@ def test_every_file_holds_them(tmp_path, ending):
     assert points[:, 1].tolist() == pytest.approx([0.1, 0.5, 0.5, 0.0], abs=1e-12)
     (tmp_path / "bad.csv").write_text("at,day\nnoon,2024-01-02\n")
     bare = DescribedTable.from_text(filled.replace("missing = 2024-01-06\n", ""))
-    with pytest.raises(InvalidData, match="'at' has cells that are no datetime"):
+    with pytest.raises(InvalidData, match="'at' has cells that are not of type datetime"):
         bare.read(tmp_path / "bad.csv")
 
 

@@ -57,7 +57,7 @@ def test_a_log_and_what_is_public_of_it():
 def test_a_file_need_say_nothing_but_the_columns():
     described = DescribedTable.from_text(COLUMNS, name="people.toml")
     assert (described.name, described.path, described.outcome, described.user) == ("people", None, None, None)
-    with pytest.raises(InvalidParameter, match="lacks path"):
+    with pytest.raises(InvalidParameter, match="has no key path"):
         described.read()
 
 
@@ -78,10 +78,10 @@ def test_rewards_without_a_range_are_true_and_false():
         ('arms = ["mail", "call"]', "arms = []", "non-empty"),
         ('arms = ["mail", "call"]', "", "lacks arms"),
         ('reward = "paid"', 'reward = "offer"', "names a column twice"),
-        ('reward = "paid"', 'reward = "age"', "gives the answer away"),
-        ('column = "person"', 'column = "offer"', "names people, and is a context or an outcome"),
+        ('reward = "paid"', 'reward = "age"', "reveal the outcome"),
+        ('column = "person"', 'column = "offer"', "identifies users, so it cannot be a context or an outcome"),
         ("[log]", '[answers]\ncolumn = "x"\nids = "y"\n[log]', r"\[answers\] needs column or ids"),
-        ("[log]", '[answers]\ncolumn = "age"\n[log]', "gives the answer away"),
+        ("[log]", '[answers]\ncolumn = "age"\n[log]', "reveal the outcome"),
     ],
 )
 def test_bad_files_are_refused(old, new, match):
@@ -96,7 +96,7 @@ def test_the_table_may_come_from_elsewhere_and_cells_be_anything(tmp_path):
     table = described.read(tmp_path / "other.csv", lenient=True)
     assert table["offer"].tolist() == ["mail", "call", None]
     assert np.isfinite(table["age"]).tolist() == np.isfinite(table["paid"]).tolist() == [True, True, False]
-    with pytest.raises(InvalidData, match="'age' has cells that are no float"):
+    with pytest.raises(InvalidData, match="'age' has cells that are not of type float"):
         described.read(tmp_path / "other.csv")
     (tmp_path / "other.csv").write_text(TABLE.replace("b,", ","), encoding="utf-8")
     assert described.read(tmp_path / "other.csv", lenient=True)["person"].tolist() == ["a", None]

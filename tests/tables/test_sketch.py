@@ -50,9 +50,9 @@ def test_what_is_written_is_read_and_fits_the_rows(tmp_path, name):
         "vip": Categories([False, True]),
         "wage": Range(10, 100, clip=True, missing=20),
     }
-    for left_out in ('# "person": text of 33', '# "note": text of 33', '# "one": one value alone'):
+    for left_out in ('# "person": text with 33', '# "note": text with 33', '# "one": a single value'):
         assert left_out in text
-    assert "never take them from private data" in text
+    assert "never compute them from private data" in text
     assert described.path == tmp_path / name
     described.schema.points(described.read(lenient=True))
 
@@ -84,7 +84,7 @@ def test_no_row_is_read_beyond_those_that_are_public(tmp_path):
 def test_without_a_public_sample_nothing_is_read(tmp_path):
     done = call("schema", tmp_path / "not-there.csv")
     assert isinstance(done.exception, InvalidParameter)
-    assert "must not be taken from private data" in str(done.exception)
+    assert "would reveal information about it" in str(done.exception)
 
 
 def test_parquet_and_packages_are_sampled_too(tmp_path):

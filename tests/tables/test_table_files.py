@@ -142,14 +142,14 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
             table_from_toml(path, seed=0)
     (tmp_path / "people.parquet").write_text("no parquet")
-    with pytest.raises(DataUnavailable, match="no Parquet file"):
+    with pytest.raises(DataUnavailable, match="not a Parquet file"):
         table_from_toml(path, seed=0)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ('path = "people.csv"', "", "lacks path"),
+        ('path = "people.csv"', "", "has no key path"),
         ('path = "people.csv"', "path = 3", "path is a int, expected a str"),
         ('path = "people.csv"', 'pathh = "x"\npath = "people.csv"', "unknown keys pathh"),
         ('path = "people.csv"', 'path = "people.xlsx"', "expected a file ending"),
@@ -159,11 +159,11 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         ("low = 16", 'low = "16"', "low is a str, expected a number"),
         ("low = 16", "low = 65", "below its entry of high"),
         ("low = 16", 'low = 16\nclip = "yes"', "clip is a str, expected a bool"),
-        ('["female", "male"]', '["female", "female"]', "have one value"),
+        ('["female", "male"]', '["female", "female"]', "have the same value"),
         ('["female", "male"]', '"female"', "categories is a str, expected a list"),
         ("[columns.age]\nlow = 16\nhigh = 64", "columns.age = 5", "must be a section"),
         ('column = "earnings"', "", r"\[label\] lacks column"),
-        ('column = "earnings"', 'column = "age"', "gives the answer away"),
+        ('column = "earnings"', 'column = "age"', "reveal the outcome"),
         ("cuts = [10, 16]", "", "exactly one of cuts and categories"),
         ("cuts = [10, 16]", 'cuts = [10]\ncategories = ["a"]', "exactly one of cuts and categories"),
         ("cuts = [10, 16]", "cuts = [16, 10]", "strictly increasing"),
@@ -188,12 +188,12 @@ def test_bad_descriptions_are_refused(tmp_path, old, new, match):
         ("unused", "age", "names a column twice"),
         ("40,female,10,", "40,female,10", "line 3 has 3 cells"),
         ("40,", ",", "'age' has missing"),
-        ("40,", "forty,", "'age' has cells that are no float"),
+        ("40,", "forty,", "'age' has cells that are not of type float"),
         ("40,", "140,", "'age' has values outside"),
         ("40,", "nan,", "'age' has missing"),
         ("40,female", "40,fem", "'gender' has values outside the 2 declared"),
         ("female,10,", "female,,", "'earnings' has missing"),
-        ("female,10,", "female,inf,", "'earnings' has cells that are no float"),
+        ("female,10,", "female,inf,", "'earnings' has cells that are not of type float"),
         ("female,10,", 'female,"10,', "quotes"),
         (PEOPLE, "", "the table is empty"),
         (PEOPLE, "age,gender,earnings\n", "N >= 1"),
@@ -332,7 +332,7 @@ def test_which_rows_of_a_person_count_depends_on_the_seed(tmp_path):
         ("rows = 2", "", r"\[user\] lacks rows"),
         ("rows = 2", "rows = 0", "at least 1"),
         ("rows = 2", "rows = true", "whole number"),
-        ('column = "person"', 'column = "age"', "names people, and is a context"),
+        ('column = "person"', 'column = "age"', "identifies users, so it cannot be a context"),
         ('column = "person"', "column = 3", "expected a str"),
     ],
 )
@@ -361,7 +361,7 @@ def test_text_rewards_in_parquet_are_refused(tmp_path):
     parquet.write_table(
         pyarrow.table({"age": [1.0], "mail": ["much"], "call": [1.0]}), tmp_path / "r.parquet"
     )
-    with pytest.raises(InvalidData, match="'mail' has cells that are no float") as caught:
+    with pytest.raises(InvalidData, match="'mail' has cells that are not of type float") as caught:
         table_from_toml(path, seed=0)
     assert "much" not in str(caught.value)
 
@@ -787,7 +787,7 @@ def test_a_frame_of_mixed_cells_is_read_cell_by_cell():
     read = columns_of_frame(frame, {"age": float, "name": str}, gaps={"age", "name"})
     np.testing.assert_array_equal(read["age"], [30.0, np.inf, 2.0**70])
     assert np.asarray(read["name"]).tolist() == ["a", 1, b"x"]
-    with pytest.raises(InvalidData, match="'age' has cells that are no float") as caught:
+    with pytest.raises(InvalidData, match="'age' has cells that are not of type float") as caught:
         columns_of_frame(frame, {"age": float})
     assert "secret" not in str(caught.value)
 
@@ -815,7 +815,7 @@ def test_a_column_of_text_holds_what_a_cell_may_mean(tmp_path, word, is_text):
     if is_text:
         assert read_table_file(path, {"who": str})["who"].tolist() == ["ann", word]
     else:
-        with pytest.raises(InvalidData, match="no str"):
+        with pytest.raises(InvalidData, match="not of type str"):
             read_table_file(path, {"who": str})
 
 

@@ -1,22 +1,20 @@
-"""The command line: `dpbandits COMMAND`, every command with --help; commands stand as the rooms stand.
+"""The command line: `dpbandits COMMAND`. Every command has `--help`; commands are grouped by trust model.
 
-- `run`: a private policy on a table of people, what it costs, an attack on it, and a report.
-- `schema TABLE`: a first TOML file for a table, from a sample of it that everybody may see.
-- `calibrate gaussian`: the noise that a promise needs, by both certificates.
-- `guarantee CONFIG`: the statement of a policy before any data.
-- `audit NAME`, `audit --all`: attack the guarantees with the real noise; bounds, and a page.
-- `central learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.
-- `local simulate`: people who decide on their own device; `local aggregate`: add up their reports.
-- `outsourced curate`, `answer`, `optimise`: release a table once, and let a stranger optimise over it.
-- `lab compare STUDY.toml`: run any policies in any worlds, as one table.
+- `run`: simulates a private policy on a table, attacks it, and writes a report of its cost.
+- `schema TABLE`: writes a first TOML file that describes a table, from a public sample of its rows.
+- `calibrate gaussian`: prints the noise that a privacy promise needs.
+- `guarantee CONFIG`: prints the statement of a configured policy, without data.
+- `audit NAME`, `audit --all`: measures lower bounds of the privacy loss with the real noise.
+- `central learn`, `predict`, `evaluate`: learns a public policy from logged bandit data, applies it, and
+  evaluates it.
+- `local simulate`, `local aggregate`: simulates clients that decide on their own device, or counts reports.
+- `outsourced curate`, `answer`, `optimise`: releases a table once and optimises over the release.
+- `lab compare STUDY.toml`: compares policies in simulated or recorded worlds.
 
-Nothing is overwritten silently: results are replaced with `--force`, releases, secrets and states never.
-Whatever goes wrong is one line on standard error, no traceback: exit status 1 says refused, 2 that words are
-wrong, 70 a defect, 130 Ctrl-C. The line about a defect holds none of its text, which could hold data;
-`DPBANDITS_TRACEBACK=1` shows all of it to a developer. In tables empty cells, NA, NaN, NaT, None and null are
-missing.
+No command overwrites a file silently. `--force` replaces results; releases, secrets and states are never
+replaced. Errors are one line on standard error; exit statuses are listed in `dpbandits.cli.console`.
 
-Each command's file holds its own options and printing; what is computed lives in the layers below.
+The file of a command holds its options and its printing. The packages below compute.
 """
 
 from dpbandits.cli.main import app, main

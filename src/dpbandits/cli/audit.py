@@ -1,4 +1,4 @@
-"""`dpbandits audit`: attack the guarantees, and say how much privacy loss could be proved."""
+"""`dpbandits audit`: attacks on the guarantees, which give lower bounds of the privacy loss."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,37 +20,51 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 _UNDECIDED = 3
-"""Exit status where nothing was unexpected, and some audits had too few samples."""
+"""Exit status if no verdict is unexpected and some audits had too few samples."""
 
 
 def audit(
-    name: Annotated[str | None, Argument(help="One audit; without it and --all, the list of them.")] = None,
+    name: Annotated[
+        str | None, Argument(help="Name of an audit. Without a name or an option, all audits are listed.")
+    ] = None,
     *,
     configuration: Annotated[
-        Path | None, Option(help="JSON of to_config() of a GPBandit or a local.Spec: audit this one.")
+        Path | None,
+        Option(help="JSON file from to_config() of a GPBandit or a local.Spec, which is then audited."),
     ] = None,
-    everything: Annotated[bool, Option("--all", help="Every audit.")] = False,
-    samples: Annotated[int, Option(help="Outputs of each world; costly audits take a share.")] = 100_000,
-    epsilon: Annotated[float, Option(help="Of the claims; audits of printed claims keep their own.")] = 1.0,
-    confidence: Annotated[float, Option(help="Of every row's lower bound.")] = 0.999,
-    seed: Annotated[int, Option(help="Of public choices; noise comes from the system.")] = 0,
+    everything: Annotated[bool, Option("--all", help="Run every audit.")] = False,
+    samples: Annotated[
+        int,
+        Option(
+            help="Number of outputs sampled from each of the two data sets. Costly audits use a part of it."
+        ),
+    ] = 100_000,
+    epsilon: Annotated[
+        float, Option(help="Claimed epsilon to attack. Audits of published claims use the published value.")
+    ] = 1.0,
+    confidence: Annotated[float, Option(help="Confidence level of each lower bound, in (0, 1).")] = 0.999,
+    seed: Annotated[
+        int, Option(help="Seed of the public choices. Noise comes from the operating system.")
+    ] = 0,
     jobs: Jobs = 1,
     out: Annotated[
-        Path | None, Option(help="Folder for audit.html and audit.json; rows in it are not run again.")
+        Path | None,
+        Option(help="Folder for audit.html and audit.json. Audits with a result in it are not run again."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove privacy loss from below, through the public calls and with the real noise.
+    """Measure lower bounds of the privacy loss, through the public interface and with the real noise.
 
-    Started again with the same --out, it runs only what is missing: take another folder after a change.
-    Exit status 1: an honest claim was exceeded, or a claim that is known to be false was not. Exit status 3:
-    neither happened, but some audits had too few samples to decide. The list says how many each needs.
+    With the --out of an earlier run only missing audits run: after a change of code, use another folder.
+
+    Exit status 1: a bound exceeds an honest claim, or stays below a claim that is known to be false.
+    Exit status 3: some audits had too few samples to decide; the list of audits says how many each needs.
     """
     if name is None and not everything and configuration is None:
         _list(as_json=as_json)
         return
     if (name is not None) + everything + (configuration is not None) > 1:
-        raise InvalidParameter("give a name, --all or --configuration: one of them")
+        raise InvalidParameter("pass only one of a name, --all and --configuration")
     from dpbandits.audit import NAMES, AuditSettings, audit_configuration, run_audits
     from dpbandits.audit.configured import names_for
     from dpbandits.lab.audit_report import write_audit_report
@@ -64,7 +78,7 @@ def audit(
         command = f"dpbandits audit --configuration {configuration.name} --samples {samples} --seed {seed}"
     else:
         if jobs == 0 or jobs < -1:
-            raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
+            raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for one per core")
         names, kept = NAMES if name is None else (name,), None if out is None else out / "rows.jsonl"
         settings = AuditSettings(epsilon=epsilon, **how)
         with watched("auditing", total=len(names)) as moved:
@@ -94,7 +108,7 @@ def _list(*, as_json: bool) -> None:
         print_json([fields | {"fewest_samples": one.fewest_samples()} for one, fields in shown])
         return
     headings = ("audit", "scope", "samples from", "the attacker sees")
-    table = Table(*headings, title="Run one with its name, or --all of them")
+    table = Table(*headings, title="Run one audit by its name, or all with --all")
     for one in audits:
         scope = "known broken" if one.known_broken else one.scope
         table.add_row(one.name, scope, f"{one.fewest_samples():,}", one.sees)
@@ -105,7 +119,7 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
     from dpbandits.lab.audit_report import summary, undecided
 
     out = console()
-    table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title="Lower bounds of the privacy loss", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("audit", no_wrap=True)
     for heading in ("claim", "proved", "share", "verdict"):
         table.add_column(heading, justify="left" if heading == "verdict" else "right", no_wrap=True)
@@ -123,11 +137,11 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
     conditions = sorted({row.conditional_on for row in rows if row.conditional_on})
     if conditions:
         out.print(
-            f"* on condition of {' or '.join(conditions)}; for any law, less can be proved from samples."
+            f"* under the condition {' or '.join(conditions)}; without it, samples prove a smaller bound."
         )
     out.print(f"[bold]{summary(rows)}[/]")
     if any(row.undecided for row in rows):
-        again = " Run them again with --samples of at least that number."
+        again = " Run them again with at least that many --samples."
         decidable = any(row.undecided and row.fewest_samples is not None for row in rows)
         out.print(f"Undecided: {undecided(rows)}.{again if decidable else ''}")
     if page is not None:

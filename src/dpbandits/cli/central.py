@@ -1,8 +1,7 @@
-"""`dpbandits central learn`, `predict`, `evaluate`: a randomised log in, a public policy out, its worth.
+"""`dpbandits central learn`, `predict` and `evaluate`: policies learned from logged bandit data.
 
-Exports `app`, the group of the three commands, and the commands themselves: `learn` (reads the
-private table, publishes once), `predict` (needs the published folder only) and `evaluate` (needs a log with
-known propensities that one may look at).
+`learn` reads the private table and publishes a policy once. `predict` needs the published folder only.
+`evaluate` estimates the policy's value on another log with known propensities (off-policy evaluation).
 """
 
 import csv
@@ -38,19 +37,24 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
-app = typer.Typer(help="One trusted server: learn from a log once, and publish.", no_args_is_help=True)
+app = typer.Typer(
+    help="Trusted server: learn a policy from logged data, and publish it once.", no_args_is_help=True
+)
 
 Propensity = Annotated[
     str | None,
-    Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
+    Option(
+        help="Column with the propensity: the probability with which the logged action was chosen. Without "
+        "it, actions were chosen uniformly at random."
+    ),
 ]
 _NO_ARM = ("none", "None", "NONE")
-"""Names that mean no arm, if arms are read off the table."""
+"""Texts in the action column that mean no arm, if the arms are read from the table."""
 
 _LINES = 1 << 16
-"""Lines that are written at a time."""
+"""Number of lines that `predict` formats and writes at a time."""
 
-Published = Annotated[Path, Argument(help="Folder written by learn.")]
+Published = Annotated[Path, Argument(help="Folder written by `central learn`.")]
 
 
 @app.command()
@@ -58,73 +62,97 @@ def learn(
     table: Annotated[
         Path,
         Argument(
-            help="CSV, TSV (also .gz), Parquet or Arrow, one row a decision; or a TOML file that names and "
-            "describes one."
+            help="Table with one row for each decision: CSV, TSV (also .gz), Parquet or Arrow. Or a TOML "
+            "file that names and describes such a table."
         ),
     ],
     *,
     schema: Annotated[
         Path | None,
         Option(
-            help="TOML file that describes the table, in place of --context, --action, --reward, --bounds."
+            help="TOML file that describes the table, instead of --context, --action, --reward, --bounds."
         ),
     ] = None,
-    context: Annotated[str | None, Option(help="Context columns, as a,b,c.")] = None,
-    action: Annotated[str | None, Option(help="Action column; integers or text are a set of arms.")] = None,
-    reward: Annotated[str | None, Option(help="Reward column.")] = None,
+    context: Annotated[str | None, Option(help="Names of the context columns, as a,b,c.")] = None,
+    action: Annotated[
+        str | None,
+        Option(help="Name of the action column: arms (integers or text), or a number if it has bounds."),
+    ] = None,
+    reward: Annotated[str | None, Option(help="Name of the reward column.")] = None,
     bounds: Annotated[
         str | None,
-        Option(help="Public LOW:HIGH of contexts, of the action unless it has arms, and of the reward."),
+        Option(
+            help="Public bounds as LOW:HIGH,LOW:HIGH,... in the order context columns, action (only if it is "
+            "a number), reward."
+        ),
     ] = None,
     epsilon: Annotated[
         float | None,
-        Option(help="Privacy loss in all, law of contexts included; the TOML file's if left out."),
+        Option(
+            help="Total privacy loss, above 0; includes the release of the distribution of contexts. "
+            "Default: the TOML file's."
+        ),
     ] = None,
     horizon: Annotated[
         int | None,
         Option(
             min=1,
-            help="Public number of rows that count at most. The noise depends on it and not on the exact "
-            "number of rows. The TOML file's if left out.",
+            help="Public upper bound on the number of rows that are used. The noise depends on it, not on "
+            "the number of rows. Default: the TOML file's.",
         ),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the public policy.")],
     propensity: Propensity = None,
-    user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
+    user: Annotated[
+        str | None, Option(help="Name of the column that identifies the user of each row.")
+    ] = None,
     one_row_per_user: Annotated[
-        bool, Option("--one-row-per-user", help="Promise that no person has two rows; not checked.")
+        bool, Option("--one-row-per-user", help="Declare that no user has two rows. This is not checked.")
     ] = False,
     rows_per_user: Annotated[
-        int | None, Option(min=1, help="Rows a person may have, 1 if left out; all are covered.")
+        int | None,
+        Option(
+            min=1,
+            help="Contribution bound: most rows of a user that count. The guarantee covers all of them. "
+            "Default: 1.",
+        ),
     ] = None,
     delta: Annotated[
         float | None,
         Option(
-            help="Chance outside the epsilon bound; 0 for marginal tables alone. 1e-6, or the TOML "
-            "file's, if left out."
+            help="Probability with which the epsilon bound may fail, in [0, 1); 0 only with --release "
+            "marginals. Default: the TOML file's, else 1e-6."
         ),
     ] = None,
     arms: Annotated[
         str | None,
         Option(
-            help="Name the public list of arms, as a,b,c. Without it the list is read from the table and "
-            "published: one row with an arm of its own changes it for everybody. The guarantee says so."
+            help="Public list of arms, as a,b,c. Without it the list is read from the table and published "
+            "without protection: a single row with a rare arm changes it. The guarantee says so."
         ),
     ] = None,
     uniform_contexts: Annotated[
         bool,
-        Option("--uniform-contexts", help="Features: spend nothing on the law of contexts, call it uniform."),
+        Option(
+            "--uniform-contexts",
+            help="Assume uniformly distributed contexts and spend no privacy on their distribution. Not used "
+            "with --release marginals.",
+        ),
     ] = False,
     bound: Annotated[
         float | None,
-        Option(help="Largest weighted distance of a reward from the range's middle that is kept."),
+        Option(
+            help="Clipping bound, in reward units: inverse-propensity-weighted distances of rewards from the "
+            "middle of their range are clipped to it. Default: chosen from public numbers."
+        ),
     ] = None,
-    lengthscale: Annotated[float, Option(help="Of the kernel, as a share of each range.")] = 0.3,
+    lengthscale: Annotated[float, Option(help="Lengthscale of the kernel, as a share of each range.")] = 0.3,
     release: Annotated[
         str | None,
         Option(
-            help="Choose what is released of people that a TOML file describes: features (smooth functions "
-            "of few columns, delta above 0) or marginals (tables of few columns at a time), the default."
+            help="Statistics that are released for a table described by a TOML file: features (smooth "
+            "functions of few columns; delta above 0) or marginals (tables of few columns). Default: "
+            "marginals."
         ),
     ] = None,
     clip: Clip = False,
@@ -132,7 +160,7 @@ def learn(
     account: Account = None,
     budget: Budget = None,
 ) -> None:
-    """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
+    """Learn a policy privately from logged bandit data, publish it once, and print the guarantee."""
     from dpbandits._checks import one_of
     from dpbandits.central.logged.logged_table import READ_ARMS, LoggedTable
     from dpbandits.central.logged.once import folder_of_run, publish_once
@@ -141,7 +169,7 @@ def learn(
     from dpbandits.tables.described import DescribedTable
 
     if ledger is not None and account is None:
-        raise InvalidParameter("--ledger needs --account: whose budget pays")
+        raise InvalidParameter("--ledger needs --account: name the account to charge")
     described = None
     if schema is not None or table.suffix.lower() == ".toml":
         described = DescribedTable.from_toml(table if schema is None else schema)
@@ -161,23 +189,26 @@ def learn(
         rows_per_user = described.rows_per_user
     public = {} if described is None else described.privacy
     if horizon is None:
-        raise InvalidParameter("--horizon is missing: most rows that count, a public number")
+        raise InvalidParameter("--horizon is missing: pass a public upper bound on the number of rows")
     promise = JointDP(
         epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
         delta=given_or(delta, public.get("delta", 1e-6), "--delta"),
         rounds_per_user=1 if rows_per_user is None else rows_per_user,
     )
     if not promise.delta > 0.0 and (described is None or release == "features"):
-        raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
+        raise InvalidParameter("delta is 0, and a release of features needs delta above 0: pass --delta 1e-6")
     kind: Any = None if release is None else one_of(release, get_args(ReleaseName), name="release")
     if described is None:
         if kind == "marginals":
-            raise InvalidParameter("--release marginals needs a TOML file, with types of columns, and arms")
+            raise InvalidParameter("--release marginals needs a TOML file that describes columns and arms")
         if (user is None) == (not one_row_per_user):
-            raise InvalidParameter("say whose the rows are: --user COLUMN, or --one-row-per-user")
+            raise InvalidParameter(
+                "say which user each row belongs to: pass either --user COLUMN or --one-row-per-user"
+            )
         if one_row_per_user and promise.rounds_per_user != 1:
-            raise InvalidParameter("--rows-per-user needs --user COLUMN, so that rows can be counted")
-    with watched("learning", total=3) as moved:  # steps of this command: rows are nobody's to count
+            raise InvalidParameter("--rows-per-user needs --user COLUMN: rows are counted by user")
+    # Progress counts the command's steps: progress by rows would show the private number of rows.
+    with watched("learning", total=3) as moved:
         if described is not None:
             cells = described.read(None if schema is None else table, lenient=True)
             log = LoggedTable.described(described, cells, lengthscale=lengthscale, clip=clip, release=kind)
@@ -195,10 +226,10 @@ def learn(
                 clip=clip,
             )
         moved(1, doing="rehearsing")
-        log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
+        log.rehearse(promise, horizon=horizon, bound=bound)  # finds errors before privacy is spent
         book, paying = opened(ledger, account, budget, promise=promise)
         if book is not None and paying is None:
-            raise InvalidParameter("--ledger without --account: name the account that pays")
+            raise InvalidParameter("--ledger needs --account: name the account to charge")
         moved(1, doing="publishing")
         published = publish_once(
             log, out, promise, horizon=horizon, bound=bound, uniform_contexts=uniform_contexts, account=paying
@@ -208,8 +239,8 @@ def learn(
     typer.echo(published.function.guarantee.explain())
     private = folder_of_run(out.resolve()).name
     error_console().print(
-        f"public policy {published.release_id[:16]} is in {out}; {private} beside it is not public: it tells "
-        "a repetition of this command, which draws nothing again, from another one",
+        f"public policy {published.release_id[:16]} is in {out}. Keep {private} beside it private: with it "
+        "the same command, repeated, draws no new noise",
         soft_wrap=True,
         markup=False,
     )
@@ -228,13 +259,14 @@ def _between_bounds(
     lengthscale: float,
     clip: bool,
 ) -> "LoggedTable":
-    """A log of numbers between bounds, as the options name its columns."""
+    """Return the log whose columns and bounds the options name."""
     from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
     from dpbandits.tables.files import read_table_file
 
     if context is None or action is None or reward is None or bounds is None:
         raise InvalidParameter(
-            "say what the columns are: --schema FILE.toml, or --context, --action, --reward and --bounds"
+            "the columns are not described: pass --schema FILE.toml, or --context, --action, --reward and "
+            "--bounds"
         )
     limits = [range_in(text) for text in bounds.split(",")]
     if not all(low < high for low, high in limits):
@@ -244,7 +276,7 @@ def _between_bounds(
     )
     named = None if arms is None else names_in(arms)
     words = {action: frozenset(_NO_ARM if named is None else named)}
-    numeric = len(limits) > len(columns.contexts) + 1  # the action has its own bounds
+    numeric = len(limits) > len(columns.contexts) + 1  # bounds for the action: it is a number, not an arm
     kinds = columns.kinds | ({action: float} if numeric else {})
     return LoggedTable.read(
         read_table_file(table, kinds, gaps=columns.kinds, words=words),
@@ -259,12 +291,17 @@ def _between_bounds(
 @app.command()
 def predict(
     policy: Published,
-    contexts: Annotated[Path, Argument(help="CSV, TSV (also .gz), Parquet or Arrow with the contexts.")],
+    contexts: Annotated[
+        Path, Argument(help="Table with the context columns: CSV, TSV (also .gz), Parquet or Arrow.")
+    ],
     *,
-    every: Annotated[bool, Option("--every-action", help="Mean and sd of every action, too.")] = False,
+    every: Annotated[
+        bool,
+        Option("--every-action", help="Print expected reward and standard deviation of all actions too."),
+    ] = False,
     clip: Clip = False,
 ) -> None:
-    """Best action, its expected reward and standard deviation for every row, as CSV on standard output."""
+    """Print each row's best action as CSV, with its expected reward and standard deviation."""
     import numpy as np
 
     from dpbandits.central.logged.logged_table import PublishedTable
@@ -278,7 +315,8 @@ def predict(
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
-    names = _as_csv(np.array([*shown, ""], dtype=np.object_))  # the last one of rows that cannot be read
+    # `best` is -1 for a row that cannot be read: index -1 is the empty name.
+    names = _as_csv(np.array([*shown, ""], dtype=np.object_))
     shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
     line = f"{shapes}%s{',%.6g' * (2 + len(extra))}\n"
     for start in range(0, len(mean), _LINES):
@@ -295,7 +333,7 @@ def predict(
 
 
 def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
-    """Cells as CSV has them."""
+    """Return cells as CSV text, quoted where needed; None is empty."""
     import numpy as np
 
     found = []
@@ -309,20 +347,28 @@ def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
 @app.command()
 def evaluate(
     policy: Published,
-    log: Annotated[Path, Argument(help="Randomised log of people the policy has not learned from.")],
+    log: Annotated[Path, Argument(help="Logged bandit data of users from whom the policy has not learned.")],
     *,
     propensity: Propensity = None,
-    cluster: Annotated[str | None, Option(help="Column whose values share a fate (family, school).")] = None,
+    cluster: Annotated[
+        str | None,
+        Option(help="Column of clusters (families, schools), within which rewards may be dependent."),
+    ] = None,
     draws: Annotated[
         int,
         Option(
-            min=2, help="Bootstrap draws. They are not used if the log has at least 1,000 effective clusters."
+            min=2,
+            help="Number of bootstrap samples. They are not used if the log has at least 1,000 effective "
+            "clusters.",
         ),
     ] = 1000,
-    seed: Annotated[int, Option(help="Seed of the bootstrap draws.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
     clip: Clip = False,
 ) -> None:
-    """Value of the policy, of every constant action and of random choice, with 95% intervals."""
+    """Estimate the value of the policy, of each constant action and of random choice, with 95% intervals.
+
+    The log is not protected: the printed values are no release.
+    """
     import numpy as np
 
     from dpbandits.central.logged.logged_table import LogColumns, PublishedTable

@@ -1,17 +1,18 @@
 """Output of the commands: tables and JSON go to stdout, progress and errors to stderr.
 
-Every command runs in `guarded`: whatever goes wrong is one line on standard error, and an exit status.
+Every command runs in `guarded`, which turns an error into one line on standard error and an exit status.
 
 ======  =============================================================================================
-status  what happened
+status  meaning
 ======  =============================================================================================
-0       done
-1       refused, by the library or by the system: the line says what and what to do. Also an audit that
-        came out otherwise than it should; and, silently, a reader of standard output that went away
-2       the command's words are wrong
-70      a defect of dpbandits: the line names the kind of error and the place, and none of its text, which
-        could hold data
-130     stopped with Ctrl-C
+0       success
+1       refused by the library or the system: the line says why and what to do; or an audit's verdict is
+        unexpected; or standard output was closed, which prints nothing
+2       the command line has a wrong command, option or value
+3       no audit's verdict is unexpected, and some audits had too few samples to decide
+70      a defect of dpbandits. The line names the type and place of the error; the error's own text could
+        hold data and is not shown
+130     interrupted with Ctrl-C
 ======  =============================================================================================
 """
 
@@ -44,21 +45,22 @@ __all__ = [
 ]
 
 TRACEBACK = "DPBANDITS_TRACEBACK"
-"""Environment variable of developers: errors come as Python prints them."""
+"""Environment variable for developers: if it is set, Python's tracebacks are printed."""
 
 REFUSED, DEFECT, INTERRUPTED = 1, 70, 130
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Run a command and leave with its exit status; see this file's page.
+    """Run a command and exit with its status; the module's table lists the statuses.
 
-    With the environment variable DPBANDITS_TRACEBACK errors pass as they are: tracebacks can hold data.
+    If the environment variable DPBANDITS_TRACEBACK is set, errors are not caught. Tracebacks can hold data.
     """
-    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no reason to stop
+    if hasattr(sys.stdout, "reconfigure"):  # escape characters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        warnings.simplefilter("default", UserWarning)  # PYTHONWARNINGS=error makes no defect of a warning
+        # PYTHONWARNINGS=error would turn a warning into an error, and so into status 70.
+        warnings.simplefilter("default", UserWarning)
         if os.environ.get(TRACEBACK):
             command()
             return
@@ -90,7 +92,7 @@ def _status_of(command: Callable[[], object]) -> int | str | None:
     except MemoryError:
         _say("MemoryError", "this needs more memory than there is")
         return REFUSED
-    except Exception as error:  # noqa: BLE001 - whatever it is, its text must not be shown
+    except Exception as error:  # noqa: BLE001 - the text of an unexpected error could hold data
         _say(
             type(error).__name__,
             f"a defect of dpbandits, in {_place(error)}. Its text is not shown, as it could hold data; "
@@ -101,14 +103,14 @@ def _status_of(command: Callable[[], object]) -> int | str | None:
 
 
 def _say(kind: str, text: str) -> None:
-    """One line on standard error, whatever the text holds."""
+    """Print one line on standard error; control characters and line breaks become spaces."""
     shown = "".join(mark if mark.isprintable() else " " for mark in text)
-    with suppress(OSError):  # nobody listens
+    with suppress(OSError):  # standard error is closed
         error_console().print(f"[bold red]{kind}[/]: {escape(' '.join(shown.split()))}", soft_wrap=True)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """The library's warnings as one line each; of others the kind."""
+    """Print a warning of this library as one line. Of other warnings, print only the type."""
     from dpbandits.privacy.definitions import DPBanditsWarning
 
     _say("Warning", str(message) if issubclass(category, DPBanditsWarning) else category.__name__)
@@ -124,7 +126,7 @@ def _place(error: BaseException) -> str:
 
 
 def drop_output() -> None:
-    """Discard the rest of the buffer of standard output, which is no error at exit."""
+    """Discard what standard output still buffers, so that a closed pipe causes no error at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -132,49 +134,52 @@ def drop_output() -> None:
 
 
 def new_file(path: Path, option: str) -> None:
-    """Raise InvalidParameter, before anything is computed, unless a new file can be made at the path."""
+    """Raise InvalidParameter unless a new file can be created at the path. Call it before computing."""
     if path.exists() or path.is_symlink():
-        raise InvalidParameter(f"{option} {path}: is there already, and nothing is overwritten: name another")
+        raise InvalidParameter(f"{option} {path}: this file exists and is not overwritten: name another")
     _check_writable(path.absolute().parent, option, path)
 
 
 def new_folder(path: Path, option: str, *, holding: Iterable[str], force: bool) -> None:
-    """Raise InvalidParameter unless files of these names can be made in a folder, or replaced by `force`."""
+    """Raise InvalidParameter unless these files can be created in a folder, or replaced because of `force`.
+
+    The folder may be missing; then its nearest existing parent must be writable.
+    """
     if not force and any((path / name).exists() for name in holding):
         raise InvalidParameter(
-            f"{option} {path}: holds an earlier result, which is not overwritten: name another folder, or "
-            "pass --force"
+            f"{option} {path}: this folder has an earlier result, which is not overwritten: name another "
+            "folder, or pass --force"
         )
-    held = path.absolute()
-    while not held.exists():
-        held = held.parent
-    _check_writable(held, option, path)
+    parent = path.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    _check_writable(parent, option, path)
 
 
 def _check_writable(folder: Path, option: str, path: Path) -> None:
     if not folder.is_dir():
-        raise InvalidParameter(f"{option} {path}: {folder} is no folder")
+        raise InvalidParameter(f"{option} {path}: {folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidParameter(f"{option} {path}: {folder} cannot be written to")
+        raise InvalidParameter(f"{option} {path}: no permission to write to {folder}")
 
 
 def console() -> Console:
-    """Standard output."""
+    """Return a console that prints to standard output."""
     return Console(highlight=False)
 
 
 def error_console() -> Console:
-    """Standard error."""
+    """Return a console that prints to standard error."""
     return Console(stderr=True, highlight=False)
 
 
 def print_json(values: object) -> None:
-    """Values to standard output, for programs."""
+    """Print values as JSON to standard output."""
     typer.echo(json.dumps(values, indent=2, allow_nan=False))
 
 
 def numbers_table(*columns: str, title: str, **options: Any) -> Table:
-    """A table whose columns hold numbers, all but the first."""
+    """Return a table whose first column holds labels and whose other columns hold numbers."""
     table = Table(*columns, title=title, **options)
     for column in table.columns[1:]:
         column.justify = "right"

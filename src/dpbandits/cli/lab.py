@@ -1,6 +1,6 @@
-"""`dpbandits lab`: experiments that protect nobody.
+"""`dpbandits lab compare STUDY.toml`: policies compared in simulated or recorded worlds.
 
-`lab compare STUDY.toml` runs any policies in any worlds.
+Results of these experiments are not protected.
 """
 
 from pathlib import Path
@@ -18,26 +18,33 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Experiments, where nobody is protected.", no_args_is_help=True)
+app = typer.Typer(help="Simulated experiments. They protect nobody.", no_args_is_help=True)
 
 
 @app.command()
 def compare(
-    study: Annotated[Path, Argument(help="TOML file of worlds, policies, epsilons, people and reps.")],
+    study: Annotated[
+        Path, Argument(help="TOML file with worlds, policies, epsilons, numbers of users and repetitions.")
+    ],
     *,
-    out: Annotated[Path, Option(help="Folder for the table and the pictures; runs that it holds are kept.")],
-    reps: Annotated[int | None, Option(min=1, help="Of every cell, instead of the file's.")] = None,
-    seed: Annotated[int | None, Option(help="First seed, instead of the file's.")] = None,
+    out: Annotated[
+        Path, Option(help="Folder for results and pictures. Runs with a result in it are not run again.")
+    ],
+    reps: Annotated[
+        int | None, Option(min=1, help="Repetitions of every combination. Default: the file's.")
+    ] = None,
+    seed: Annotated[int | None, Option(help="First seed. Default: the file's.")] = None,
     jobs: Jobs = 1,
     cluster: Annotated[
-        str | None, Option(help="Dask scheduler that runs it: tcp://HOST:PORT, or local:WORKERS.")
+        str | None,
+        Option(help="Dask scheduler: tcp://HOST:PORT, or local:WORKERS. Default: processes by --jobs."),
     ] = None,
-    fresh: Annotated[bool, Option("--fresh", help="Run all again.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Run everything again, also runs with a result.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run policies in worlds, and write runs.parquet, means.json and pictures.
+    """Compare policies in worlds, and write runs.parquet, means.json and pictures.
 
-    Started again with the same --out, it runs only what is missing. Modules that the file names are run.
+    The command imports, and so runs, the Python modules that the file names.
     """
     from dpbandits.lab.comparing import compare as compared
     from dpbandits.lab.comparing import study_in
@@ -57,7 +64,7 @@ def compare(
 
 
 def _cell(row: "Row", name: str) -> str:
-    """A mean with its standard error, or what the row says."""
+    """Return the text of a cell: a mean with its standard error, or the row's value."""
     value, error = row.get(name), row.get(f"{name}_error")
     if isinstance(value, float):
         return f"{value:.4g}" if error is None or not error > 0 else f"{value:.4f} ± {error:.4f}"

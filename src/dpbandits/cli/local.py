@@ -1,4 +1,4 @@
-"""`dpbandits local`: crowds whose people decide on their own device."""
+"""`dpbandits local simulate` and `aggregate`: local privacy, where clients decide and add noise."""
 
 import csv
 from dataclasses import dataclass, field
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Local privacy: people decide on their own device.", no_args_is_help=True)
+app = typer.Typer(
+    help="Local privacy: every user decides and adds noise on their own device.", no_args_is_help=True
+)
 
 
 Learner = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2025-printed"]
-"""Learners of the server."""
+"""Names of the server's learning rules."""
 
 Mechanism = Literal["auto", "signed", "laplace", "oue", "hadamard", "krr"]
-"""Reports of the device."""
+"""Names of the local randomisers of a report."""
 
-# `ma2025` and elimination act rarely: a hundred versions lose nothing and take a tenth of the time.
+# `ma2025` and elimination change the policy rarely: 100 versions lose nothing and take a tenth of the time
 _VERSIONS_OF_SLOW_RULES = 100
 
 _FILES = ("regret.csv", "regret.png", "bins.png")
@@ -44,54 +46,62 @@ _BANNER = "Simulated noise and known mean rewards: an evaluation, not a release.
 def simulate_command(
     data: Annotated[
         str | None,
-        Option(help="A table of people: a .toml file that describes one, cps-income, or synthetic-income."),
+        Option(help="Table of users: cps-income, synthetic-income, or a .toml file that describes one."),
     ] = None,
     users: Annotated[
         int | None,
-        Option(min=1, help="Number of users, one report each; of a table by default all, or its horizon."),
+        Option(
+            min=1,
+            help="Number of users; each sends one report. Default: all users of --data, or the horizon of "
+            "its .toml file.",
+        ),
     ] = None,
     epsilon: Annotated[
-        float | None, Option(help="Privacy loss of a report, in (0, 16]; by default the .toml file's.")
+        float | None, Option(help="Privacy loss of a report, in (0, 16]. Default: the .toml file's.")
     ] = None,
     dim: Annotated[
-        int | None, Option(min=1, max=1000, help="Context columns; the world's own by default.")
+        int | None, Option(min=1, max=1000, help="Number of context columns. Default: the world's.")
     ] = None,
-    arms: Annotated[
-        int | None, Option(min=1, max=1000, help="Number of arms; the world's own by default.")
-    ] = None,
+    arms: Annotated[int | None, Option(min=1, max=1000, help="Number of arms. Default: the world's.")] = None,
     world_name: Annotated[
         str | None,
         Option(
             "--world",
-            help="Instead of a table, see dpbandits.lab.worlds.contextual.WORLDS; `ma`, the default, takes "
-            "any dim and arms.",
+            help="Simulated world, instead of --data: a key of dpbandits.lab.worlds.contextual.WORLDS, or ma "
+            "(the default), which takes any --dim and --arms.",
         ),
     ] = None,
     learner: Annotated[
         Learner | None,
         Option(
-            help="By default questions, or smooth of many columns and arms; both of ma2025 are published."
+            help="Learning rule of the server. Default: questions; smooth for many columns and arms. ma2025 "
+            "and ma2025-printed are the published algorithm."
         ),
     ] = None,
     mechanism: Annotated[
-        Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
+        Mechanism,
+        Option(
+            help="Local randomiser of the reports. auto takes the one of signed and krr with the smaller "
+            "variance. The ma2025 learners have their own."
+        ),
     ] = "auto",
     source: Annotated[
         list[str] | None,
         Option(
-            help="n,epsilon,gamma,kappa[,behaviour]: auxiliary people, their epsilon, the exponent of their "
-            "contexts, K times the least probability of an arm, and even, avoid-best or prefer-best. "
-            "Repeatable."
+            help="Auxiliary data to learn from, as N,EPSILON,GAMMA,KAPPA[,BEHAVIOUR]. N: number of users. "
+            "EPSILON: privacy loss of their reports. GAMMA: exponent of their context density. KAPPA: number "
+            "of arms times the smallest probability of an arm. BEHAVIOUR: even (default), avoid-best or "
+            "prefer-best. Repeatable."
         ),
     ] = None,
-    reps: Annotated[int, Option(min=1, help="Independent crowds.")] = 1,
-    seed: Annotated[int, Option(min=0, help="First seed; crowd r uses seed + r.")] = 1_000_000,
+    reps: Annotated[int, Option(min=1, help="Number of independent repetitions.")] = 1,
+    seed: Annotated[int, Option(min=0, help="First seed; repetition r uses seed + r.")] = 1_000_000,
     out: Annotated[Path | None, Option(help="Folder for curves (CSV) and pictures (PNG).")] = None,
     *,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Average regret of a locally private bandit on a simulated crowd, with sources or without."""
+    """Simulate a locally private bandit and print its average regret per user."""
     import numpy as np
 
     from dpbandits.lab.evaluation.summary import Estimate
@@ -103,16 +113,17 @@ def simulate_command(
     if out is not None:
         new_folder(out, "--out", holding=_FILES, force=force)
     if data is not None and world_name is not None:
-        raise InvalidParameter("--data is a world of its own: leave --world out")
+        raise InvalidParameter("--data and --world were both given: leave one out")
     crowd = _made_up(world_name or "ma", dim, arms) if data is None else _table(data)
     one, users, epsilon = crowd.world, users or crowd.users, crowd.epsilon if epsilon is None else epsilon
     if (dim or one.dim, arms or one.n_arms) != (one.dim, one.n_arms):
         raise InvalidParameter(
-            f"{crowd.name!r} has {one.dim} columns and {one.n_arms} arms: leave out --dim and --arms"
+            f"{crowd.name!r} has {one.dim} columns and {one.n_arms} arms, which cannot be changed: leave out "
+            "--dim and --arms"
         )
     if users is None or epsilon is None:
         lacks = "--users" if users is None else "--epsilon"
-        raise InvalidParameter(f"pass {lacks}, or --data with a .toml file that says it")
+        raise InvalidParameter(f"{lacks} is missing: pass it, or --data with a .toml file that sets it")
     sources = [_source(text, one) for text in source or ()]
     learner = learner or ("questions" if sources else None)
     if sources and learner not in (*LEARN_FROM_SOURCES, *PUBLISHED):
@@ -187,15 +198,15 @@ def simulate_command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Return the people of a simulation; `people` is the argument of a `Spec`."""
+    """Users of a simulation, and the defaults that their table sets."""
 
     name: str
     world: "World | PeopleWorld"
-    people: dict[str, Any]
+    people: dict[str, Any]  # arguments of `Spec` that describe contexts, arms and rewards
     table: "TableBandit | None" = None
     users: int | None = None
     epsilon: float | None = None
-    references: dict[str, float] = field(default_factory=dict)  # mean rewards, of a table
+    references: dict[str, float] = field(default_factory=dict)  # mean rewards of simple rules on the table
 
 
 def _made_up(name: str, dim: int | None, arms: int | None) -> _Crowd:
@@ -240,26 +251,30 @@ def _table(data: str) -> _Crowd:
 
 @app.command("aggregate")
 def aggregate_command(
-    reports: Annotated[list[Path], Argument(help="Files of reports.", exists=True, dir_okay=False)],
-    spec: Annotated[Path, Option(help="JSON of the spec.", exists=True, dir_okay=False)],
+    reports: Annotated[
+        list[Path], Argument(help="Files with the clients' reports.", exists=True, dir_okay=False)
+    ],
+    spec: Annotated[Path, Option(help="JSON file of the spec.", exists=True, dir_okay=False)],
     published: Annotated[
-        Path, Option(help="Published versions, one JSON a line.", exists=True, dir_okay=False)
+        Path,
+        Option(help="File with the published versions, one JSON object a line.", exists=True, dir_okay=False),
     ],
     cluster: Annotated[
-        str | None, Option(help="Dask scheduler that counts: tcp://HOST:PORT, or local:WORKERS.")
+        str | None,
+        Option(help="Dask scheduler: tcp://HOST:PORT, or local:WORKERS. Default: count in this process."),
     ] = None,
     without: Annotated[
         list[Path] | None,
-        Option(help="Counts made before, whose reports are left out. Repeatable.", exists=True),
+        Option(help="Earlier file of counts, whose reports are not counted again. Repeatable.", exists=True),
     ] = None,
-    out: Annotated[Path | None, Option(help="State file for the counts.")] = None,
+    out: Annotated[Path | None, Option(help="New file for the counts, for `service count`.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Add up the reports of files; the sums are the same on a cluster and in one process.
+    """Count the reports in files. The sums are the same on a cluster and in one process.
 
-    Anomaly: how many deviations the reports are from what any honest crowd can send. Above 5 look for forged
-    ones (of krr and questions: above 20); below it is no proof of honesty.
+    The anomaly is the distance of the counts from those of honest clients, in standard deviations. Above 5
+    (krr and questions: above 20), look for forged reports. A smaller value does not prove honesty.
     """
     from dpbandits.local.server.aggregation import (
         aggregate,
@@ -299,7 +314,7 @@ def _text(path: Path) -> str:
 
 
 def _source(text: str, one: "World | PeopleWorld") -> "SimulatedSource":
-    """`n,epsilon,gamma,kappa[,behaviour]`."""
+    """Return the source that a text `n,epsilon,gamma,kappa[,behaviour]` describes."""
     from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource
     from dpbandits.lab.worlds.contextual import PeopleWorld
     from dpbandits.lab.worlds.transfer import BEHAVIOURS, SourceWorld
@@ -315,7 +330,7 @@ def _source(text: str, one: "World | PeopleWorld") -> "SimulatedSource":
             f"source: expected n,epsilon,gamma,kappa[,behaviour], the behaviour one of {BEHAVIOURS}"
         ) from None
     if isinstance(one, PeopleWorld):
-        raise InvalidParameter("source: a table's people have no density to draw from, choose another world")
+        raise InvalidParameter("source: a table has no density of contexts to sample from, use --world")
     people = SourceWorld(world=one, gamma=gamma, kappa=kappa, behaviour=behaviour)  # type: ignore[arg-type]
     return SimulatedSource(people=people, n_users=n_users, epsilon=epsilon)
 

@@ -1,4 +1,4 @@
-"""The application: finds a command's file when it is asked for, and guards it."""
+"""The application. It loads a command's file when the command is called, and reports errors."""
 
 from importlib import import_module
 from typing import Annotated, Any
@@ -14,43 +14,49 @@ __all__ = ["app", "main"]
 _COMMANDS = {
     "run": (
         "run:run",
-        "Decide privately about a table of people; show what it costs, attack it, and write a report.",
+        "Simulate a private policy on a table: report its cost, its guarantee and an attack on it.",
     ),
     "schema": (
         "schema:schema",
-        "Write a first TOML file for a table, to be corrected by what is known without the data.",
+        "Write a first TOML file that describes a table, from a public sample of its rows.",
     ),
-    "plan": ("plan:plan", "Say what privacy will cost, per trust model, before a single person is asked."),
-    "calibrate": ("promise:calibrate", "How much noise a promise needs."),
+    "plan": (
+        "plan:plan",
+        "Predict the cost of privacy under each trust model, before any data is collected.",
+    ),
+    "calibrate": ("promise:calibrate", "Print the noise that a privacy promise needs."),
     "guarantee": (
         "promise:guarantee",
-        "Print the statement of a configured policy, from its public parameters alone.",
+        "Print the privacy statement of a configured policy. No data is read.",
     ),
     "audit": (
         "audit:audit",
-        "Prove privacy loss from below, through the public calls and with the real noise.",
+        "Measure lower bounds of the privacy loss, through the public interface and with the real noise.",
     ),
-    "central": ("central:app", "One trusted server: learn from a log once, and publish."),
-    "local": ("local:app", "Local privacy: people decide on their own device."),
-    "outsourced": ("outsourced:app", "A table's owner releases it once, and a stranger optimises."),
-    "lab": ("lab:app", "Experiments, where nobody is protected."),
+    "central": ("central:app", "Trusted server: learn a policy from logged data, and publish it once."),
+    "local": ("local:app", "Local privacy: every user decides and adds noise on their own device."),
+    "outsourced": (
+        "outsourced:app",
+        "Outsourced optimisation: a curator releases a table once, and a modeler optimises over it.",
+    ),
+    "lab": ("lab:app", "Simulated experiments. They protect nobody."),
     "service": (
         "service:app",
-        "Commands on the data of a service: backups, copies, moves, counts, tokens, the clock.",
+        "Administer a service's data: backups, copies, moves, counts, tokens, the clock.",
     ),
     "serve": (
         "service:serve",
-        "Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped.",
+        "Serve private decisions over HTTP, from a folder or PostgreSQL, until the process is stopped.",
     ),
 }
-"""Command -> file:name of its function, or of a room's group of commands, and its line in the list.
+"""Command -> (file:name of its function or group, its line in the list of commands).
 
-The file is loaded when the command is asked for; the list needs none.
+The list of commands is printed without loading these files, because some import slow packages.
 """
 
 
 class _Commands(TyperGroup):
-    """Knows all commands by their lines, and loads the file of the one that is asked for."""
+    """Group that lists all commands and loads the file of the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -60,17 +66,17 @@ class _Commands(TyperGroup):
 def _loaded(name: str) -> Any:
     file, _, attribute = _COMMANDS[name][0].partition(":")
     found = getattr(import_module(f"dpbandits.cli.{file}"), attribute)
-    holder = typer.Typer(add_completion=False)
-    holder.callback()(_nothing)
+    group = typer.Typer(add_completion=False)
+    group.callback()(_nothing)
     if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=name)
+        group.add_typer(found, name=name)
     else:
-        holder.command(name)(found)
-    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]  # a group: it has a callback
+        group.command(name)(found)
+    return typer.main.get_command(group).commands[name]  # type: ignore[attr-defined]  # it has a callback
 
 
 def _nothing() -> None:
-    """Makes a group of an application with one command."""
+    """Do nothing: a callback makes Typer treat an application with one command as a group."""
 
 
 app = typer.Typer(
@@ -97,7 +103,7 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Declare the options that stand before the command."""
 
 
 for _name, (_, _line) in _COMMANDS.items():
@@ -105,5 +111,5 @@ for _name, (_, _line) in _COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point of the `dpbandits` command; see `dpbandits.cli.console` for what it exits with."""
+    """Run the `dpbandits` command. `dpbandits.cli.console` lists its exit statuses."""
     guarded(app)

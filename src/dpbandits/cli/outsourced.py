@@ -1,8 +1,8 @@
 """`dpbandits outsourced curate`, `answer` and `optimise`: the two sides of outsourced optimisation.
 
-The curator's side sees the table (`curate`) and the secret directory (`answer`). The modeler's side
-(`optimise`) sees the release directory and a pipe of row numbers and answers, nothing else. Its log of
-answers, with the release, rebuilds every choice; started again with the same log it goes on where it was.
+The curator reads the table (`curate`) and the secret directory (`answer`). The modeler (`optimise`) sees
+the release directory, row numbers and answers, and nothing else. `optimise` keeps a log of answers; run again
+with the same log, it continues where it stopped.
 """
 
 import json
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["answer", "app", "curate", "optimise"]
 
-app = typer.Typer(help="A table's owner releases it once, and a stranger optimises.", no_args_is_help=True)
+app = typer.Typer(
+    help="Outsourced optimisation: a curator releases a table once, and a modeler optimises over it.",
+    no_args_is_help=True,
+)
 
 
 @app.command()
@@ -45,62 +48,95 @@ def curate(
     table: Annotated[
         Path,
         Argument(
-            help="CSV, TSV (also .gz), Parquet or Arrow; or a TOML file that names and describes a table."
+            help="Table to release: CSV, TSV (also .gz), Parquet or Arrow. Or a TOML file that names and "
+            "describes such a table."
         ),
     ],
     *,
     schema: Annotated[
         Path | None,
         Option(
-            help="TOML file that describes the table, in place of --columns, --bounds, --user, "
+            help="TOML file that describes the table, instead of --columns, --bounds, --user, "
             "--rows-per-user, --objective and --ids."
         ),
     ] = None,
-    columns: Annotated[str | None, Option(help="Columns to release, as a,b,c.")] = None,
+    columns: Annotated[str | None, Option(help="Names of the columns to release, as a,b,c.")] = None,
     bounds: Annotated[
-        str | None, Option(help="Public LOW:HIGH of each column, in their order, comma-separated.")
+        str | None, Option(help="Public bounds as LOW:HIGH,LOW:HIGH,... in the order of --columns.")
     ] = None,
     epsilon: Annotated[
         float | None,
-        Option(help="Privacy loss of rows that move by at most --distance; the TOML file's if left out."),
+        Option(
+            help="Privacy loss, above 0, between tables in which a user's rows move by at most --distance. "
+            "Default: the TOML file's."
+        ),
     ] = None,
-    out: Annotated[Path, Option(help="Release directory: everything in it is public.")],
-    secret: Annotated[Path, Option(help="Secret directory: stays with the curator.")],
-    objective: Annotated[str | None, Option(help="Column of answers; without it, by a command.")] = None,
+    out: Annotated[Path, Option(help="Release directory. Everything in it is public.")],
+    secret: Annotated[Path, Option(help="Secret directory. It stays with the curator.")],
+    objective: Annotated[
+        str | None,
+        Option(help="Name of the column with the answers. Without it, `answer --command` computes them."),
+    ] = None,
     delta: Annotated[
-        float | None, Option(help="0 for pure differential privacy; 0, or the TOML file's, if left out.")
+        float | None,
+        Option(
+            help="Probability with which the epsilon bound may fail; 0 is pure differential privacy. "
+            "Default: the TOML file's, else 0."
+        ),
     ] = None,
     distance: Annotated[
         float | None,
         Option(
-            help="Euclidean distance up to which a row's position is protected, after public scaling: the "
-            "bounds become a cube whose corners are 50 apart. 1, or the TOML file's, if left out."
+            help="Euclidean distance within which a row's position is protected, in scaled coordinates: "
+            "the bounds become a cube whose opposite corners are 50 apart. Default: the TOML file's, else 1."
         ),
     ] = None,
-    user: Annotated[str | None, Option(help="Column with the person a row belongs to.")] = None,
+    user: Annotated[
+        str | None, Option(help="Name of the column that identifies the user of each row.")
+    ] = None,
     rows_per_user: Annotated[
         int | None,
-        Option(min=1, help="Rows a person may have, 1 if left out; all are covered, more are left out."),
+        Option(
+            min=1,
+            help="Contribution bound: rows of a user that are released. The guarantee covers all of them; "
+            "further rows are left out. Default: 1.",
+        ),
     ] = None,
-    ids: Annotated[str | None, Option(help="Name the column of the rows' own ids.")] = None,
+    ids: Annotated[
+        str | None, Option(help="Name of the column with row ids, which `answer --command` receives.")
+    ] = None,
     cap: Annotated[
-        int | None, Option(help="Evaluations at most, failed ones included; by default one a row.")
+        int | None,
+        Option(help="Largest number of evaluations, failed ones included. Default: the number of rows."),
     ] = None,
     clip: Clip = False,
-    mechanism: Annotated[str, Option(help="auto, l2_laplace, gaussian or randomised_response.")] = "auto",
-    answer_epsilon: Annotated[float | None, Option(help="Noise the answers, at this further loss.")] = None,
-    answer_bounds: Annotated[str | None, Option(help="Public LOW:HIGH of noised answers.")] = None,
+    mechanism: Annotated[
+        str, Option(help="Noise of the rows: auto, l2_laplace, gaussian or randomised_response.")
+    ] = "auto",
+    answer_epsilon: Annotated[
+        float | None,
+        Option(help="Privacy loss of an answer, in addition. Default: answers are exact, not protected."),
+    ] = None,
+    answer_bounds: Annotated[
+        str | None, Option(help="Public bounds LOW:HIGH of the answers; needed for --answer-epsilon.")
+    ] = None,
     answer_distance: Annotated[
-        float | None, Option(help="Answers this far apart are protected; the bounds' width if left out.")
+        float | None,
+        Option(help="Difference of two answers that is protected. Default: the width of --answer-bounds."),
     ] = None,
     answer_after: Annotated[
         float | None,
-        Option(help="Seconds after which an answer leaves, whatever its evaluation took; at least 1."),
+        Option(
+            help="Seconds after which every answer is given, at least 1, so that its time tells nothing "
+            "about the evaluation. Default: at once."
+        ),
     ] = None,
     ledger: LedgerFile = None,
     account: Account = None,
     budget: Budget = None,
-    file_format: Annotated[str, Option("--format", help="npy or parquet.")] = "npy",
+    file_format: Annotated[
+        str, Option("--format", help="File format of the released rows: npy or parquet.")
+    ] = "npy",
 ) -> None:
     """Release a table's rows with noise, once, and print the guarantee."""
     from dpbandits.outsourced import Curator, CuratorTuning, PublicScaling, SecretDirectory
@@ -108,7 +144,7 @@ def curate(
     from dpbandits.tables.described import DescribedTable
 
     if file_format not in ("npy", "parquet"):
-        raise InvalidParameter(f"format {file_format!r}: expected npy or parquet")
+        raise InvalidParameter(f"--format {file_format!r}: expected npy or parquet")
     flags = {
         "--columns": columns,
         "--bounds": bounds,
@@ -121,13 +157,15 @@ def curate(
         described = DescribedTable.from_toml(table if schema is None else schema)
         refuse_beside(flags)
         if described.outcome is not None:
-            raise InvalidParameter("curate releases positions: leave [label], [rewards] and [log] out")
+            raise InvalidParameter(
+                "curate releases rows without rewards: remove [label], [rewards] and [log] from the TOML file"
+            )
     else:
         described = _between_bounds(columns, bounds, clip=clip)
         described = replace(
             described, user=user, rows_per_user=rows_per_user or 1, answers=objective, ids=ids
         )
-    PublicScaling(described.schema)  # refuses what has no distance, before the table is read
+    PublicScaling(described.schema)  # refuses columns without a distance, before the table is read
     others = dict.fromkeys(filter(None, [described.answers]), float) | dict.fromkeys(
         filter(None, [described.ids]), str
     )
@@ -150,7 +188,7 @@ def curate(
         cap=cap,
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
         tuning=CuratorTuning(mechanism=mechanism, answer_after=answer_after),
-        # resumed: rows that were drawn and not written, or lost, are written again
+        # resume=True: a release that was drawn and not written, or lost, is written again without new noise
         secret=SecretDirectory(secret, ledger=book, account=paying, resume=True),
     )
     published = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
@@ -159,12 +197,14 @@ def curate(
 
 
 def _between_bounds(columns: str | None, bounds: str | None, *, clip: bool) -> "DescribedTable":
-    """Return the columns that the options describe, if there is no TOML file."""
+    """Return the description of a table from --columns and --bounds, without a TOML file."""
     from dpbandits.tables import Range, Schema
     from dpbandits.tables.described import DescribedTable
 
     if columns is None or bounds is None:
-        raise InvalidParameter("say what the columns are: --schema FILE.toml, or --columns and --bounds")
+        raise InvalidParameter(
+            "the columns are not described: pass --schema FILE.toml, or --columns and --bounds"
+        )
     names, limits = names_in(columns), [range_in(text) for text in bounds.split(",")]
     if len(names) != len(limits) or len(set(names)) != len(names):
         raise InvalidParameter(
@@ -179,13 +219,14 @@ def answer(
     secret: Annotated[Path, Argument(help="The curator's secret directory.")],
     *,
     command: Annotated[
-        str | None, Option(help="Program that prints a row's answer; gets its own id as last argument.")
+        str | None,
+        Option(help="Program that prints the answer of a row. Its last argument is the row's id."),
     ] = None,
-    ledger: Annotated[Path | None, Option(help="The ledger given to curate.")] = None,
+    ledger: Annotated[Path | None, Option(help="Ledger file that was passed to curate.")] = None,
 ) -> None:
-    """Answer a modeler's questions on standard input and output, one line each, until they end.
+    """Answer a modeler's requests, one line each, on standard input and output until input ends.
 
-    Why an evaluation failed stands in failures.log in the secret directory, and nowhere else.
+    Reasons of failed evaluations are written to failures.log in the secret directory, and nowhere else.
     """
     from dpbandits.outsourced import Command, Curator, SecretDirectory
     from dpbandits.outsourced.pipe import request_lines, serve
@@ -202,36 +243,50 @@ def answer(
 
 @app.command()
 def optimise(
-    published: Annotated[Path, Argument(help="The directory of published rows.")],
+    published: Annotated[Path, Argument(help="Release directory written by curate.")],
     *,
-    steps: Annotated[int, Option(help="Rows to ask for, earlier ones in the log included.")] = 50,
-    minimise: Annotated[bool, Option("--minimise", help="Look for the smallest answer.")] = False,
+    steps: Annotated[int, Option(help="Number of rows to evaluate, those in --log included.")] = 50,
+    minimise: Annotated[
+        bool, Option("--minimise", help="Search for the smallest answer instead of the largest.")
+    ] = False,
     answers: Annotated[
-        str | None, Option(help="Command that runs `outsourced answer`; without it, ask on standard output.")
+        str | None,
+        Option(
+            help="Command that runs `outsourced answer`. Default: requests go to standard output, and "
+            "answers come from standard input."
+        ),
     ] = None,
-    log: Annotated[Path | None, Option(help="Log of answers: goes on from it, and rebuilds choices.")] = None,
+    log: Annotated[
+        Path | None, Option(help="File of answers. A run continues from an existing file.")
+    ] = None,
     lengthscale: Annotated[
         float | None,
-        Option(help="Known lengthscale, in public coordinates; fitted to the answers if left out."),
+        Option(help="Known lengthscale, in scaled coordinates. Default: fitted to the answers."),
     ] = None,
-    variance: Annotated[float, Option(help="Known variance, with --lengthscale.")] = 1.0,
-    mean: Annotated[float, Option(help="Known mean, with --lengthscale.")] = 0.0,
+    variance: Annotated[float, Option(help="Known prior variance; needs --lengthscale.")] = 1.0,
+    mean: Annotated[float, Option(help="Known prior mean; needs --lengthscale.")] = 0.0,
     per_column: Annotated[
         bool | None,
-        Option("--per-column/--one-lengthscale", help="Fit one lengthscale a column (default) or for all."),
+        Option(
+            "--per-column/--one-lengthscale",
+            help="Fit a lengthscale for each column (default), or one for all columns.",
+        ),
     ] = None,
-    seed: Annotated[int, Option(help="Public seed of first rows and ties.")] = 0,
-    plot: Annotated[Path | None, Option(help="PNG: best so far, and where it looked (d <= 2).")] = None,
+    seed: Annotated[int, Option(help="Public seed of the first rows and of ties.")] = 0,
+    plot: Annotated[
+        Path | None,
+        Option(help="New PNG file: best answer so far and, for at most 2 columns, the evaluated rows."),
+    ] = None,
 ) -> None:
-    """Search a release for its best row by asking for answers."""
+    """Search a release for its best row by Bayesian optimisation."""
     from dpbandits.models.kernels import SquaredExponential
     from dpbandits.outsourced import Modeler, PublishedRows
     from dpbandits.outsourced.pipe import PipeAnswers, StreamAnswers, request_lines
 
     if lengthscale is None and (variance != 1.0 or mean != 0.0):
-        raise InvalidParameter("--variance and --mean belong to a known kernel: pass --lengthscale too")
+        raise InvalidParameter("--variance and --mean need a known kernel: pass --lengthscale too")
     if plot is not None:
-        new_file(plot, "--plot")  # said before anything is asked
+        new_file(plot, "--plot")  # refused before the first evaluation
     held = PublishedRows.load(published)
     modeler = Modeler(
         held,
@@ -263,9 +318,10 @@ def optimise(
 
 
 def _resumed(log: Path | None, fresh: "Modeler") -> "Modeler":
-    """The modeler where its log stands: its configuration, then one answer a line.
+    """Return the modeler after the answers in its log.
 
-    A torn last line was used for no choice, and is cut off; a file that is no such log is left as it is.
+    The log has a line with the configuration, then a line for each answer. An incomplete last line is cut
+    off: no choice was made from it. Another kind of file is not changed.
     """
     from dpbandits.state.files import write_durably
 
@@ -282,15 +338,17 @@ def _resumed(log: Path | None, fresh: "Modeler") -> "Modeler":
         written = {**first["modeler"], "horizon": fresh.horizon}
         pairs = [(operator.index(entry["row"]), float(entry["answer"])) for entry in entries]
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
-        raise CorruptState("the log of answers is not one that this command wrote") from None
+        raise CorruptState("the log of answers was not written by this command: name another file") from None
     if type(fresh).from_config(written, fresh.published).to_config() != config:
-        raise InvalidParameter("the log was written with other options or for another release: name another")
+        raise InvalidParameter(
+            "the log was written with other options or for another release: name another file"
+        )
     os.truncate(log, len(whole))
     return type(fresh).replay(config, fresh.published, pairs)
 
 
 def _append(log: Path | None, **entry: object) -> None:
-    """One line more, on disk before the next ask."""
+    """Append a line; it is on disk when this returns, so before the next `ask`."""
     from dpbandits.state.files import write_through
 
     if log is not None:
@@ -312,14 +370,17 @@ def _answer_noise(
             raise InvalidParameter("--answer-bounds and --answer-distance need --answer-epsilon")
         return None
     if bounds is None:
-        raise InvalidParameter("noised answers need public bounds: --answer-bounds LOW:HIGH")
+        raise InvalidParameter("noisy answers need public bounds: pass --answer-bounds LOW:HIGH")
     low, high = range_in(bounds)
     distance = high - low if distance is None else distance
     return AnswerLaplace(epsilon=epsilon, distance=distance, low=low, high=high)
 
 
 def _picture(modeler: "Modeler", *, minimise: bool) -> bytes:
-    """Best so far; for at most two coordinates, where it looked. Released positions and answers only."""
+    """Return a PNG of the best answer so far and, for at most two coordinates, of the evaluated rows.
+
+    It shows released positions and answers only.
+    """
     import numpy as np
 
     from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_png
@@ -333,7 +394,7 @@ def _picture(modeler: "Modeler", *, minimise: bool) -> bytes:
     asked = np.arange(1, len(values) + 1)
     axes[0].plot(asked, values, "o", color=PALETTE["grey"], markersize=3)
     axes[0].step(asked, best, where="post", color=PALETTE["blue"])
-    label_axes(axes[0], title="Best so far", x="rows asked for", y="answer")
+    label_axes(axes[0], title="Best so far", x="rows evaluated", y="answer")
     if shown:
         sample = inputs[:: max(1, len(inputs) // 5000)]
         other = np.zeros(len(sample)) if inputs.shape[1] == 1 else sample[:, 1]
@@ -341,5 +402,5 @@ def _picture(modeler: "Modeler", *, minimise: bool) -> bytes:
         places = inputs[rows]
         height = values if inputs.shape[1] == 1 else places[:, 1]
         axes[1].scatter(places[:, 0], height, c=asked, s=14, zorder=2)
-        label_axes(axes[1], title="Where it looked", x="first coordinate", y="second coordinate or answer")
+        label_axes(axes[1], title="Evaluated rows", x="first coordinate", y="second coordinate or answer")
     return to_png(figure)

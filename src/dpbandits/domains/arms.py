@@ -18,13 +18,13 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["Arms", "Label"]
 
 Label = str | int | float | bool
-"""What an arm may be called: what JSON gives back as it was."""
+"""Type of an arm's label: a value that JSON preserves."""
 
 MOST_ARMS = 1 << 16
-"""Arms that are told apart; each has a label."""
+"""Largest number of arms."""
 
 LARGEST_WHOLE = 1 << 53
-"""Whole numbers up to here are the same number for every reader of JSON."""
+"""Largest whole number that is a label: every reader of JSON preserves whole numbers up to it."""
 
 
 @DOMAINS.add("Arms")
@@ -33,12 +33,12 @@ class Arms(Domain):
     """Codes 0, 1, ..., n_arms - 1 in one column.
 
     Args:
-        n_or_names: number of arms, or their labels in the order of the codes: texts, numbers or booleans, no
-            two of them equal in value (as 1, 1.0, True, "1" and "01" are). A label that spells a missing
-            value, as "none" does, is also what a missing cell of a table means.
+        n_or_names: Number of arms, or their labels in the order of the codes: texts, numbers or booleans. No
+            two labels may have the same value, as 1, 1.0, True, "1" and "01" have. If a label is spelled
+            like a missing value ("none"), a missing cell of a table has this label.
 
     Raises:
-        InvalidParameter: no arm, a label of another kind, or two that are equal.
+        InvalidParameter: There is no arm, a label has another type, or two labels have the same value.
 
     Example:
         >>> arms = Arms(["control", "mail", "call"])
@@ -67,28 +67,28 @@ class Arms(Domain):
             codes = codes_by_value(labels)
         except ValueError:
             raise InvalidParameter(
-                "two arms have labels of one value (as 1, 1.0, True and '01' are), or both spell a missing "
-                "value, or a label is a number that readers of files may round: name each arm once, and "
-                "numbers up to 2^53"
+                "two arms have labels with the same value (as 1, 1.0, True and '01'), or both are spelled "
+                "like a missing value, or a label is a number beyond 2^53, which readers of files may round. "
+                "List each label once, and no number beyond 2^53"
             ) from None
         assign(self, labels=labels, _codes=codes)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The labels as texts."""
+        """Labels of the arms as texts."""
         return tuple(map(str, self.labels))
 
     def code(self, label: object) -> int:
-        """The code of a label, compared by value; -1 if it is no arm, whatever it is."""
+        """Return the code of a label, compared by value; -1 for any object that is not a label."""
         return int(codes_of([label], self._codes)[0])
 
     def codes(self, labels: Any) -> IntArray:
-        """(n,) `code` of each label in a list, an array or a column of a data frame."""
+        """Return the `code` of each label (n,) in a list, an array or a column of a data frame."""
         return codes_of(labels, self._codes)
 
     @property
     def dim(self) -> int:
-        """Always one column."""
+        """Number of columns, which is 1."""
         return 1
 
     @property
@@ -98,7 +98,7 @@ class Arms(Domain):
 
     @property
     def points(self) -> FloatArray:
-        """All codes, (n_arms, 1)."""
+        """All codes as points (n_arms, 1)."""
         return np.arange(self.n_arms, dtype=np.float64)[:, None]
 
     def _holds(self, array: FloatArray) -> BoolArray:
@@ -108,21 +108,21 @@ class Arms(Domain):
         return f"has codes that are not arms: expected integers in 0..{self.n_arms - 1}"
 
     def _nearest(self, array: FloatArray) -> FloatArray:
-        """Codes have no order of their own: for repair only."""
+        """Round to a code. Codes have no order, so this only makes points valid."""
         return np.clip(np.rint(array), 0, self.n_arms - 1)
 
     def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.integers(self.n_arms, size=(n, 1)).astype(np.float64)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
+        """Return the arms as a JSON-ready dictionary."""
         if self.labels == _default_labels(self.n_arms):
             return {"type": "Arms", "n_arms": self.n_arms}
         return {"type": "Arms", "names": list(self.labels)}
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The number of arms, or their labels."""
+        """Return the constructor's argument: the number of arms, or their labels."""
         return {"n_or_names": config["names"] if "names" in config else config["n_arms"]}
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Arms(Domain):
 
 
 def _label(given: object) -> Label:
-    """A label as JSON gives it back: no subclass, no number of NumPy, no -0.0."""
+    """Return a label as JSON gives it back: without subclasses, NumPy types and -0.0."""
     with reading("the label of an arm"):
         if isinstance(given, np.generic):
             given = given.item()
@@ -145,8 +145,8 @@ def _label(given: object) -> Label:
         if isinstance(given, float) and math.isfinite(given):
             return float(given) + 0.0
         raise InvalidParameter(
-            f"a label is a {type(given).__name__}: expected a text, a boolean, a finite number, or a whole "
-            "one up to 2^53"
+            f"a label is a {type(given).__name__}, expected a text, a boolean, a finite float or a whole "
+            "number up to 2^53"
         )
 
 

@@ -15,7 +15,7 @@ from dpbandits.domains.protocol import DOMAINS, Domain
 __all__ = ["Ball"]
 
 TOLERANCE = 1e-9
-"""Relative: points computed to lie on the sphere are members."""
+"""Relative tolerance of the radius, so that points computed to lie on the sphere are members."""
 
 
 @worded
@@ -25,8 +25,8 @@ class Ball(Valued, Domain):
     """Points x with ||x - centre|| <= radius; in the plane, a disc.
 
     Args:
-        centre: (d,).
-        radius: positive.
+        centre: Public centre (d,).
+        radius: Public radius, above 0.
 
     Example:
         >>> disc = Ball(centre=[0.0, 0.0], radius=2.0)
@@ -47,7 +47,7 @@ class Ball(Valued, Domain):
 
     @property
     def bounding_box(self) -> Box:
-        """The smallest box around the ball."""
+        """Smallest box that contains the ball."""
         return Box(low=self.centre - self.radius, high=self.centre + self.radius)
 
     def _holds(self, array: FloatArray) -> BoolArray:
@@ -56,7 +56,7 @@ class Ball(Valued, Domain):
     def _outside(self, array: FloatArray) -> str:
         return (
             f"has points outside the public ball of radius {self.radius:g}: clip them with domain.clip, or "
-            "declare a larger ball before the first ask"
+            "declare a larger ball before the first call of ask"
         )
 
     def _nearest(self, array: FloatArray) -> FloatArray:

@@ -17,8 +17,8 @@ from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Box"]
 
-# A grid is materialised; beyond this many numbers (half a gigabyte) it is a mistake.
 MAX_GRID_ENTRIES = 1 << 26
+"""Largest number of coordinates of a grid, which takes half a gigabyte of memory."""
 
 
 @worded
@@ -28,11 +28,11 @@ class Box(Valued, Domain):
     """All points x with low <= x <= high in every column.
 
     Args:
-        low: (d,) public lower bounds.
-        high: (d,) public upper bounds, each above its lower bound.
+        low: Public lower bounds (d,).
+        high: Public upper bounds (d,), each above its lower bound.
 
     Raises:
-        InvalidParameter: bounds are empty, non-finite, of different length, or not low < high.
+        InvalidParameter: The bounds are empty, not finite, of different lengths, or not low < high.
 
     Example:
         >>> box = Box(low=[0, -1], high=[10, 1])
@@ -66,13 +66,13 @@ class Box(Valued, Domain):
 
     @cached_property
     def _bounds(self) -> tuple[FloatArray, FloatArray] | tuple[float, float]:
-        """Low and high; where all columns have the same, as numbers, which many rows compare with faster."""
+        """`low` and `high`; as two numbers if all columns have the same bounds, which compares faster."""
         if (self.low == self.low[0]).all() and (self.high == self.high[0]).all():
             return float(self.low[0]), float(self.high[0])
         return self.low, self.high
 
     def _inside(self, array: FloatArray) -> BoolArray:
-        """(..., d) which entries are between their bounds; False for NaN."""
+        """Return which entries (..., d) are between their bounds; False for NaN."""
         low, high = self._bounds
         return np.asarray((array >= low) & (array <= high))
 
@@ -81,7 +81,7 @@ class Box(Valued, Domain):
 
     def _holds_all(self, array: FloatArray) -> bool:
         low, high = self._bounds
-        if isinstance(low, float) and array.size:  # a NaN is taken for the smallest and for the largest entry
+        if isinstance(low, float) and array.size:  # argmin and argmax return a NaN if there is one
             return bool(low <= array.item(array.argmin()) and array.item(array.argmax()) <= high)
         inside = self._inside(array)
         return bool(np.count_nonzero(inside) == inside.size)
@@ -91,7 +91,7 @@ class Box(Valued, Domain):
         bounds = ", ".join(f"column {j} in [{self.low[j]:g}, {self.high[j]:g}]" for j in columns[:3])
         return (
             f"has points outside the public bounds ({bounds}): clip them with domain.clip, or "
-            "widen the domain before the first ask"
+            "widen the domain before the first call of ask"
         )
 
     def _nearest(self, array: FloatArray) -> FloatArray:
@@ -101,28 +101,35 @@ class Box(Valued, Domain):
         return self._unscale(rng.random((n, self.dim)))
 
     def to_unit(self, points: ArrayLike) -> FloatArray:
-        """Scale points of the box to [0, 1]^d by its public bounds."""
+        """Scale points of the box (..., d) to [0, 1]^d by its public bounds."""
         array = self.validate(points, name="points")
         return np.clip((array - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def from_unit(self, points: ArrayLike) -> FloatArray:
-        """The inverse of `to_unit`, up to rounding; the result always lies in the box."""
+        """Scale points of [0, 1]^d (..., d) to the box, the inverse of `to_unit` up to rounding.
+
+        The result always lies in the box.
+        """
         array = as_points(points, self.dim, name="points")
         if not ((array >= 0.0) & (array <= 1.0)).all():
-            raise InvalidData("points leave the unit cube: from_unit expects entries in [0, 1]")
+            raise InvalidData("points has entries outside [0, 1]: from_unit expects points of the unit cube")
         return self._unscale(array)
 
     def _unscale(self, unit: FloatArray) -> FloatArray:
         return np.clip(self.low + unit * (self.high - self.low), self.low, self.high)
 
     def grid(self, per_dimension: int | Sequence[int]) -> FloatArray:
-        """A regular grid with its end points on the bounds; one point a side is the middle.
+        """Return a regular grid whose end points lie on the bounds.
 
         Args:
-            per_dimension: points along every axis, or one number for each axis.
+            per_dimension: Number of points along every axis, or a number for each axis. A single point is the
+                middle of its axis.
 
         Returns:
-            (product of the numbers, d), the last column running fastest.
+            Points (product of the numbers, d). The last column varies fastest.
+
+        Raises:
+            InvalidParameter: The numbers do not fit the box, or the grid is too large.
         """
         sides = [per_dimension] * self.dim if np.ndim(per_dimension) == 0 else list(per_dimension)  # type: ignore[arg-type]
         if len(sides) != self.dim:
@@ -130,7 +137,8 @@ class Box(Valued, Domain):
         sizes = [integer(side, name="per_dimension", minimum=1) for side in sides]
         if math.prod(sizes) * self.dim > MAX_GRID_ENTRIES:
             raise InvalidParameter(
-                f"a grid of {math.prod(sizes)} points in {self.dim} dimensions is too large: use sample"
+                f"a grid of {math.prod(sizes)} points in {self.dim} dimensions is too large: use a coarser "
+                "grid, or sample(n, rng)"
             )
         axes = [
             np.linspace(low, high, size) if size > 1 else np.array([low + 0.5 * (high - low)])

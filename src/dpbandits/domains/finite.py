@@ -1,4 +1,4 @@
-"""`Finite`: a public list of points, with exact membership in O(log n) a point."""
+"""`Finite`: a public list of n points. Membership is exact and takes O(log n) for each point."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["Finite"]
 
 _KeyArray = np.ndarray[tuple[int], np.dtype[np.void]]
-"""(n,) rows as their bytes, which NumPy sorts and finds."""
+"""Type of rows as bytes (n,), which NumPy can sort and search."""
 
 
 @worded
@@ -24,13 +24,13 @@ _KeyArray = np.ndarray[tuple[int], np.dtype[np.void]]
 class Finite(Valued, Domain):
     """A finite public set of distinct points.
 
-    Membership is exact equality of float64 rows (with -0.0 equal to 0.0).
+    Membership is exact equality of float64 rows, with -0.0 equal to 0.0.
 
     Args:
-        points: (n, d) distinct finite points, in an order that `index` reports.
+        points: Distinct points (n, d). `index` returns row numbers of this array.
 
     Raises:
-        InvalidParameter: the array is empty, non-finite, or holds a point twice.
+        InvalidParameter: The array is empty, has a number that is not finite, or has a point twice.
 
     Example:
         >>> pool = Finite(points=[[0.0, 1.0], [2.0, 3.0]])
@@ -45,7 +45,7 @@ class Finite(Valued, Domain):
     def __init__(self, points: ArrayLike) -> None:
         array = public_array(points, name="points", ndim=2)
         if np.unique(array, axis=0).shape != array.shape:
-            raise InvalidParameter("points holds the same point twice: a finite domain lists each point once")
+            raise InvalidParameter("points has the same point twice: list each point once")
         keys = _keys(array)
         order = np.argsort(keys)
         assign(self, points=array, _sorted_keys=keys[order], _order=order)
@@ -65,21 +65,21 @@ class Finite(Valued, Domain):
 
     def _outside(self, array: FloatArray) -> str:
         return (
-            f"has points that are not among the {self.n_points} of the finite domain: "
-            "membership is exact, domain.clip moves points to their nearest member"
+            f"has points that are not among the {self.n_points} of the finite domain: pass exact members, or "
+            "replace points by their nearest members with domain.clip"
         )
 
     def index(self, points: ArrayLike) -> IntArray:
-        """Row numbers of members: (..., d) -> (...).
+        """Return the row numbers (...) of members (..., d).
 
         Raises:
-            InvalidData: some point is not a member.
+            InvalidData: A point is not a member.
         """
         array = self.validate(points, name="points")
         return self._lookup(array)[0]
 
     def _nearest(self, array: FloatArray) -> FloatArray:
-        """By Euclidean distance."""
+        """Return the nearest members by Euclidean distance."""
         from scipy.spatial import KDTree
 
         _, nearest = KDTree(self.points).query(array.reshape(-1, self.dim))
@@ -89,7 +89,7 @@ class Finite(Valued, Domain):
         return self.points[rng.integers(self.n_points, size=n)]
 
     def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Row numbers (meaningful where found) and whether found, both of the leading shape."""
+        """Return row numbers (...), and which points are members (...). Other row numbers mean nothing."""
         flat = array.reshape(-1, self.dim)
         slot = np.searchsorted(self._sorted_keys, _keys(flat))
         rows = self._order[np.minimum(slot, self.n_points - 1)]
@@ -101,5 +101,5 @@ class Finite(Valued, Domain):
 
 
 def _keys(points: FloatArray) -> _KeyArray:
-    rows = np.ascontiguousarray(points + 0.0)  # -0.0 and 0.0 have one key
+    rows = np.ascontiguousarray(points + 0.0)  # gives -0.0 and 0.0 the same key
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()

@@ -1,4 +1,4 @@
-"""`Product`: several domains side by side, their columns concatenated."""
+"""`Product`: several domains with their columns concatenated."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ __all__ = ["Product"]
 @DOMAINS.add("Product")
 @dataclass(frozen=True, init=False, repr=False)
 class Product(Domain):
-    """Points whose columns are those of the parts, in order.
+    """Domain of points whose columns are those of the parts, in order.
 
     Args:
-        *parts: at least one domain. A product among them is replaced by its own parts.
+        *parts: At least one domain. A product among them is replaced by its own parts.
 
     Raises:
-        InvalidParameter: no parts, or something that is not a domain.
+        InvalidParameter: There are no parts, or a part is not a domain.
 
     Example:
         >>> from dpbandits.domains import Arms, Box
@@ -44,7 +44,7 @@ class Product(Domain):
         for part in parts:
             if isinstance(part, type) or not isinstance(part, Domain):
                 raise InvalidParameter(
-                    f"a part is a {type(part).__name__}, expected domains such as Box or Arms"
+                    f"a part is a {type(part).__name__}, expected a domain such as Box or Arms"
                 )
         if not parts:
             raise InvalidParameter("a product needs at least one domain")
@@ -57,11 +57,11 @@ class Product(Domain):
 
     @property
     def dim(self) -> int:
-        """Number of columns of all parts together."""
+        """Total number of columns of all parts."""
         return int(self.slices[-1].stop)
 
     def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """As every domain's; InvalidData names the offending columns."""
+        """Validate points as `Domain.validate` does. The error names the columns of the part that refuses."""
         array = as_points(points, self.dim, name=name)
         for part, columns in zip(self.parts, self.slices, strict=True):
             try:

@@ -1,4 +1,4 @@
-"""What every domain offers, and how a domain comes back from its configuration."""
+"""`Domain`: the base class of all domains, and `from_config`, which rebuilds a domain."""
 
 from abc import ABC, abstractmethod
 
@@ -16,11 +16,10 @@ __all__ = ["DOMAINS", "Domain", "from_config"]
 class Domain(Configured, ABC):
     """A public set of points in `dim` columns.
 
-    All bounds are public constants, fixed before any private data is looked at. Arrays of points
-    have shape (..., dim): any number of leading axes, so that a batch of decision sets
-    (B, n, dim) is one call.
+    All bounds are public constants, fixed before any private data is looked at. Arrays of points have shape
+    (..., dim) with any number of leading axes, such as a batch of decision sets (B, n, dim).
 
-    A domain of one's own gives `dim`, `_holds`, `_nearest` and `_drawn`; arrays come to them as float64.
+    A subclass defines `dim`, `_holds`, `_nearest` and `_drawn`, which receive arrays of float64.
     """
 
     @property
@@ -29,18 +28,18 @@ class Domain(Configured, ABC):
         """Number of columns of a point."""
 
     def contains(self, points: ArrayLike) -> BoolArray:
-        """Which points lie in the domain, bounds included: (..., dim) -> (...)."""
+        """Return which points (..., dim) lie in the domain (...). Bounds belong to the domain."""
         return self._holds(as_points(points, self.dim, name="points"))
 
     def encloses(self, points: ArrayLike) -> bool:
-        """Whether all of the points (..., dim) lie in the domain."""
+        """Return True if all points (..., dim) lie in the domain."""
         return self._holds_all(as_points(points, self.dim, name="points"))
 
     def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
-        """The points (..., dim) as C-contiguous float64, a view where the input already is that.
+        """Return the points (..., dim) as C-contiguous float64, without a copy if they already are.
 
         Raises:
-            InvalidData: wrong shape or type, NaN or infinite entries, or a point outside.
+            InvalidData: The shape or type is wrong, an entry is NaN or infinite, or a point lies outside.
         """
         array = as_points(points, self.dim, name=name)
         if not self._holds_all(array):
@@ -49,40 +48,44 @@ class Domain(Configured, ABC):
         return array
 
     def clip(self, points: ArrayLike) -> FloatArray:
-        """The nearest points of the domain, (..., dim); non-finite numbers are still refused."""
+        """Return the nearest points of the domain (..., dim).
+
+        Raises:
+            InvalidData: The shape or type is wrong, or an entry is NaN or infinite.
+        """
         array = as_points(points, self.dim, name="points")
         require_finite(array, name="points")
         return self._nearest(array)
 
     def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, dim) independent draws from the public uniform law."""
+        """Return independent uniform samples (n, dim). The distribution is public."""
         return self._drawn(integer(n, name="n", minimum=0), rng)
 
-    # -- of its own -----------------------------------------------------------------------------
+    # -- to be defined by a subclass -------------------------------------------------------------
 
     @abstractmethod
     def _holds(self, array: FloatArray) -> BoolArray:
-        """(...) which points lie inside; False for what is not finite."""
+        """Return which points (..., dim) lie in the domain (...); False for a point that is not finite."""
 
     def _holds_all(self, array: FloatArray) -> bool:
-        """Whether all points lie inside; a domain may have a quicker way than to say which."""
+        """Return True if all points lie in the domain. A subclass may define a faster way."""
         return bool(self._holds(array).all())
 
     def _outside(self, array: FloatArray) -> str:
-        """What is wrong with finite points (..., dim), some of them outside; public, it shows no point."""
+        """Return the error text for finite points (..., dim), some of them outside. It shows no point."""
         return "has points outside the domain: clip them with domain.clip"
 
     @abstractmethod
     def _nearest(self, array: FloatArray) -> FloatArray:
-        """The nearest points of the domain."""
+        """Return the nearest points of the domain (..., dim)."""
 
     @abstractmethod
     def _drawn(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, dim) independent draws."""
+        """Return independent uniform samples (n, dim)."""
 
 
 DOMAINS: Registry[Domain] = Registry("a domain")
-"""Add a domain of your own with `@DOMAINS.add("its type")`, and configurations that name it are read."""
+"""Registry of domains. `from_config` reads your own class after `@DOMAINS.add("its type")`."""
 
 from_config = DOMAINS.read
-"""Rebuild any domain from its `to_config()`; anything else is an `InvalidParameter`."""
+"""Rebuild a domain from its `to_config()`. InvalidParameter is raised for any other configuration."""

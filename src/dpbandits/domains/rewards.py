@@ -1,4 +1,4 @@
-"""`RewardRange`: the public interval that rewards live in, and their centred form."""
+"""`RewardRange`: the public interval of rewards, and their centred form in [-1/2, 1/2]."""
 
 import math
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ __all__ = ["RewardRange"]
 @worded
 @dataclass(frozen=True)
 class RewardRange(Configured):
-    """Public bounds of a reward; sensitivities rest on them, so they come before any data.
+    """Public bounds of a reward. Sensitivities rest on them, so choose them without the data.
 
     Args:
-        low: smallest possible reward.
-        high: largest possible reward, above `low`.
-        clip: whether a reward outside counts as the nearer bound; else it is refused.
+        low: Smallest possible reward.
+        high: Largest possible reward, above `low`.
+        clip: True replaces a reward outside by the nearer bound. By default such a reward is refused.
 
     Raises:
-        InvalidParameter: not two finite numbers with low < high.
+        InvalidParameter: The bounds are not two finite numbers with low < high.
 
     Example:
         >>> dollars = RewardRange(0, 200)
@@ -52,13 +52,13 @@ class RewardRange(Configured):
         _checks.an(self.clip, bool, name="clip", pass_="clip=True")
 
     def to_config(self) -> dict[str, Any]:
-        """See `Configured`; `clip` is written only where it is set, as devices clip whatever a spec says."""
+        """Return a JSON-ready dictionary. It has `clip` only if it is True, because clients always clip."""
         config = super().to_config()
         return config if self.clip else {name: config[name] for name in ("low", "high")}
 
     @classmethod
     def of(cls, value: object) -> "RewardRange":
-        """`value` itself, or the range that a pair (low, high) stands for."""
+        """Return `value` if it is a range, or the range of a pair (low, high)."""
         if isinstance(value, RewardRange):
             return value
         if isinstance(value, (tuple, list)) and len(value) == 2:
@@ -67,23 +67,23 @@ class RewardRange(Configured):
 
     @property
     def width(self) -> float:
-        """The distance from low to high, in reward units."""
+        """Width of the range, in reward units."""
         return self.high - self.low
 
     @property
     def middle(self) -> float:
-        """The midpoint, in reward units."""
+        """Midpoint of the range, in reward units."""
         return self.low + 0.5 * self.width
 
     def validate(self, rewards: ArrayLike, *, clip: bool | None = None) -> FloatArray:
-        """Rewards of any shape as float64 inside the range, shape kept.
+        """Return rewards of any shape as float64 inside the range, in the same shape.
 
         Args:
-            rewards: numbers in reward units.
-            clip: instead of the range's own.
+            rewards: Rewards, in reward units.
+            clip: True to clip, False to refuse rewards outside. Default: the range's `clip`.
 
         Raises:
-            InvalidData: not numeric, NaN or infinite, or outside and not clipped.
+            InvalidData: A reward is not a number, is NaN or infinite, or lies outside and is not clipped.
         """
         array = as_numbers(rewards, name="rewards")
         inside = (array >= self.low) & (array <= self.high)  # False for NaN
@@ -93,37 +93,44 @@ class RewardRange(Configured):
         if not (self.clip if clip is None else clip):
             raise InvalidData(
                 f"rewards fall outside reward_range ({self.low:g}, {self.high:g}): widen the range before "
-                "the first ask, or pass RewardRange(low, high, clip=True)"
+                "the first call of ask, or pass RewardRange(low, high, clip=True)"
             )
         return np.asarray(np.clip(array, self.low, self.high))
 
     def within(self, rewards: ArrayLike) -> tuple[FloatArray, BoolArray]:
-        """Rewards of any shape inside the range, and whether each counts; the low end where it does not.
+        """Return rewards inside the range, and which of them count, both in the shape of `rewards`.
+
+        A reward that does not count becomes `low`.
 
         Args:
-            rewards: what was told; NaN where nothing came. Where the range clips, finite ones count.
+            rewards: Rewards of any shape, in reward units; NaN for a missing one. A finite reward outside
+                the range counts only if the range clips.
         """
         array = np.asarray(rewards, dtype=np.float64)
         counts = np.isfinite(array) if self.clip else (array >= self.low) & (array <= self.high)
         return np.clip(np.where(counts, array, self.low), self.low, self.high), np.asarray(counts)
 
     def holds(self, reward: float) -> tuple[float, bool]:
-        """`within`, for one reward."""
+        """Return the reward inside the range, and whether it counts; `within` for one reward."""
         if self.low <= reward <= self.high:
             return reward, True
         counts = self.clip and math.isfinite(reward)
         return (min(max(reward, self.low), self.high), True) if counts else (self.low, False)
 
     def to_centred(self, rewards: ArrayLike) -> FloatArray:
-        """(y - middle)/width, in [-1/2, 1/2] also after rounding; rewards outside are refused."""
+        """Return (y - middle)/width for each reward y, in [-1/2, 1/2] also after rounding.
+
+        Raises:
+            InvalidData: A reward is not a number in the range.
+        """
         array = self.validate(rewards, clip=False)
         return np.asarray(np.clip((array - self.middle) / self.width, -0.5, 0.5))
 
     def centred(self, reward: float) -> float:
-        """`to_centred`, for one reward that the range is known to hold."""
-        width = self.high - self.low  # `width` and `middle`, without two calls more
+        """Return `to_centred` of one reward, which must lie in the range."""
+        width = self.high - self.low  # `width` and `middle` written out, which saves two calls
         return min(max((reward - (self.low + 0.5 * width)) / width, -0.5), 0.5)
 
     def from_centred(self, centred: ArrayLike) -> FloatArray:
-        """The inverse of `to_centred`. Any number is accepted: estimates may leave the range."""
+        """Return rewards from their centred form. Any number is accepted: estimates may leave the range."""
         return np.asarray(self.middle + as_numbers(centred, name="centred") * self.width)

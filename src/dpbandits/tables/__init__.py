@@ -1,11 +1,11 @@
-"""The only way a table, a DataFrame or a file gets in.
+"""Readers of tables, data frames and files. No other package reads them.
 
-- `Schema(**columns)` of `Range(low, high)`, `Categories([...])`, `DateRange(first, last)` and
-  `Cycle(period)`: public columns, and points from frames;
-  `missing=` of a column says what stands where a value is missing; `Schema.from_toml` reads them from text.
-- `Schema.check(frame)` gives a `TableCheck`: what would become of the cells of test data, counted.
-- `files`: delimited text, Parquet and Arrow, read in blocks and checked; columns that are no numbers come as
-  `coded.Coded`, by their different values.
+- `Schema(**columns)` declares public columns: `Range(low, high)`, `Categories([...])`,
+  `DateRange(first, last)` and `Cycle(period)`. It encodes the rows of a data frame as points. A column's
+  `missing=` replaces missing values. `Schema.from_toml` reads a schema from text.
+- `Schema.check(frame)` counts in a `TableCheck` how the cells of test data are read.
+- `files` reads delimited text, Parquet and Arrow in blocks. Columns other than numbers become
+  `coded.Coded`: distinct values, and the place of each row's value among them.
 """
 
 from dpbandits._lazy import lazy

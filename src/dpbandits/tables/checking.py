@@ -1,6 +1,6 @@
-"""`TableCheck` counts what would become of a table's cells: to test an integration on data made for it.
+"""`TableCheck` counts how a table's cells are read, to test an integration on made-up data.
 
-`Finding` says of one cell of one person which public rule of its column it breaks, and never shows a value.
+`Finding` names the public rule of a column that one cell breaks. It never shows a value.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _RULES = {
     },
     "single values": dict.fromkeys((Fate.UNREADABLE, Fate.OUTSIDE), "is not one of the categories"),
 }
-"""Rules by `Column.expected` and by what became of the cell. They are fixed words."""
+"""Texts of broken rules, by `Column.expected` and `Fate`. They are fixed, so they show no value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,10 @@ class Finding:
     """A cell that cannot be read as it is.
 
     Attributes:
-        column: its declared name.
-        rule: which rule of the column it breaks, in fixed words, as "is not one of the categories".
-        refused: whether it cannot be used. Otherwise a declared value is used instead: `missing`, `unknown`,
-            or the nearer bound of a column with `clip`.
+        column: Name of the cell's column.
+        rule: Rule of the column that the cell breaks, a fixed text such as "is not one of the categories".
+        refused: True if the cell cannot be used. Otherwise a declared value replaces it: `missing`,
+            `unknown`, or the nearer bound of a column with `clip`.
     """
 
     column: str
@@ -45,7 +45,7 @@ class Finding:
 
     @classmethod
     def of(cls, name: str, column: "Column", fate: Fate) -> "Finding":
-        """Build the finding about a cell that is not read as it is."""
+        """Return the finding for a cell of a column, from the cell's `Fate`."""
         if fate is Fate.MISSING:
             return cls(column=name, rule="is missing", refused=column.missing is None)
         rule = _RULES[column.expected][fate]
@@ -54,13 +54,13 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnCheck:
-    """How many cells of a column are not read as they are.
+    """Numbers of a column's cells that are not read as they are.
 
     Attributes:
-        missing: None, NaN, NaT or NA.
-        unreadable: of another type than the column's, or infinite.
-        outside: numbers beyond the range, or categories that are not declared.
-        clips: whether numbers beyond the range are moved to it.
+        missing: Number of missing cells, such as None, NaN, NaT or NA.
+        unreadable: Number of cells that are infinite or of another type than the column's.
+        outside: Number of cells outside the range or the categories.
+        clips: True if a declared value replaces a cell outside: the nearer bound, or `unknown`.
     """
 
     missing: int
@@ -70,7 +70,7 @@ class ColumnCheck:
 
     @classmethod
     def of(cls, fates: IntArray, *, clips: bool) -> "ColumnCheck":
-        """From what becomes of each cell."""
+        """Count from the `Fate` of each cell (n,)."""
         _, missing, unreadable, outside = np.bincount(fates, minlength=len(Fate)).tolist()
         return cls(missing=missing, unreadable=unreadable, outside=outside, clips=clips)
 
@@ -82,14 +82,16 @@ class ColumnCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class TableCheck:
-    """Findings of `Schema.check`. It counts cells of the table: for data made to test with, not for people's.
+    """Result of `Schema.check`: counts of a table's rows and cells.
+
+    Privacy: The counts are not protected. They are meant for made-up test data.
 
     Attributes:
-        rows: of the table.
-        missing_rows: with a cell that cannot be used, or is not there and its column has no `missing`: they
-            count as missing, or are refused.
-        clipped_rows: the others with a number that is moved to its range.
-        columns: by name.
+        rows: Number of the table's rows.
+        missing_rows: Number of rows with a cell that cannot be used, or is missing in a column without
+            `missing`. Such rows count as missing, or are refused.
+        clipped_rows: Number of other rows with a cell outside that a declared value replaces.
+        columns: Counts of each column, by name.
     """
 
     rows: int
@@ -99,7 +101,7 @@ class TableCheck:
 
     @classmethod
     def of(cls, columns: Mapping[str, "Column"], fates: Mapping[str, IntArray], *, rows: int) -> "TableCheck":
-        """From what becomes of each cell, by column."""
+        """Count from the `Fate` of each cell, by column."""
         lost, moved = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
         found = {}
         for name, column in columns.items():
@@ -114,7 +116,7 @@ class TableCheck:
 
     @property
     def sound(self) -> bool:
-        """Return whether every row is read as it is."""
+        """Return True if every row can be used and no cell was clipped."""
         return not (self.missing_rows or self.clipped_rows)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`Coded`: a column as its different values and the place of each row's among them."""
+"""`Coded`: a column stored as its distinct values and each row's place among them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ ObjectArray = NDArray[Any]  # of objects
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coded:
-    """A column that is read by its values and not by its rows, of which there may be millions: raw data.
+    """A column of n rows stored as k values, so that each value is read once. This is raw data.
 
-    numpy reads it as an array of the rows' values.
+    NumPy converts it to the array of the rows' values.
 
     Attributes:
-        codes: (n,) integers, a row's place in `values`.
-        values: (k,) what the rows hold, None for a missing value; two of them may be equal.
+        codes: Each row's place in `values` (n,).
+        values: Values of the rows (k,), None for a missing one. Two of them may be equal.
     """
 
     codes: NDArray[np.integer[Any]]
@@ -40,9 +40,9 @@ class Coded:
         return rows if dtype is None else rows.astype(dtype)
 
     def spread(self, per_value: ArrayLike) -> NDArray[Any]:
-        """(n,) what stands in (k,) for each row's value."""
+        """Return, for each row (n,), the entry of `per_value` (k,) that belongs to the row's value."""
         return np.asarray(np.asarray(per_value)[self.codes])
 
     def tolist(self) -> list[Any]:
-        """The rows' values."""
+        """Return the rows' values as a list."""
         return list(self.spread(self.values).tolist())

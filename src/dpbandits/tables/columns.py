@@ -1,6 +1,6 @@
-"""`Range` and `Categories`: what a schema says in public about one column of a table.
+"""`Range` and `Categories`: public declarations of one column of a table.
 
-Dates and times are in `dpbandits.tables.dates`; what all columns have in common is `Column`.
+`Column` is their base class. Dates and times are in `dpbandits.tables.dates`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ Category = str | int | bool
 
 
 class Fate(IntEnum):
-    """How a cell is read; see `dpbandits.tables.checking`."""
+    """Result of reading a cell; `dpbandits.tables.checking` counts them."""
 
     READ = 0
     MISSING = 1
@@ -41,12 +41,12 @@ class Fate(IntEnum):
 class Column(Configured, ABC):
     """Public description of one column of a table.
 
-    Every cell is read by itself (`dpbandits._cells`). Its meaning depends neither on the type of the column
-    nor on other cells, unless a reader has rounded it.
+    Every cell is read by itself (`dpbandits._cells`). Its meaning depends neither on the data type of the
+    column nor on other cells, unless a reader of files has rounded it.
 
     Attributes:
-        width: coordinates of an encoded cell.
-        missing: value used for a missing cell; None if a missing cell is refused.
+        width: Number of coordinates of an encoded cell.
+        missing: Value that replaces a missing cell; None if a missing cell is refused.
     """
 
     width: ClassVar[int] = 1
@@ -55,50 +55,50 @@ class Column(Configured, ABC):
     @property
     @abstractmethod
     def kind(self) -> type:
-        """Type of its cells in a file."""
+        """Type of the column's cells in a file."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """Description of a valid cell, in words."""
+        """Noun phrase for valid cells, used in error messages."""
 
     @property
     def clips(self) -> bool:
-        """True if values outside are clipped to the bounds."""
+        """True if a declared value replaces a value outside; for a range, the nearer bound."""
         return bool(getattr(self, "clip", False))
 
     @property
     def words(self) -> frozenset[str]:
-        """Texts that are values of the column, although they mean a missing value elsewhere."""
+        """Texts that are values of the column, although they mean a missing cell elsewhere."""
         return frozenset()
 
     def clipping(self) -> Self:
-        """The column with `clip=True`, where it has that option."""
+        """Return the column with `clip=True`; the column itself if it has no such option."""
         return replace(self, clip=True) if hasattr(self, "clip") else self  # type: ignore[type-var]
 
     @abstractmethod
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        """(n,) or (n, width) encoded cells, NaN if a cell cannot be used; and (n,) the `Fate` of each."""
+        """Return encoded cells (n,) or (n, width), NaN for an unusable cell, and each cell's `Fate` (n,)."""
 
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """(n,) or (n, width) encoded cells, NaN if a cell cannot be used. No cell is refused."""
+        """Return encoded cells (n,) or (n, width), NaN for an unusable cell. No cell is refused."""
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.points(values.values)))
         return self._read(values)[0]
 
     def fates(self, values: Any) -> IntArray:
-        """(n,) the `Fate` of each cell. No cell is refused."""
+        """Return each cell's `Fate` (n,). No cell is refused."""
         return self._read(values)[1]
 
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
-        """`points`, for cells that can all be used.
+        """Return encoded cells (n,) or (n, width), all of which must be usable.
 
         Args:
-            values: (n,) cells.
-            name: name of the column, for errors.
+            values: Cells (n,).
+            name: Name of the column, for errors.
 
         Raises:
-            InvalidData: a cell cannot be used. The message names the column and never a value.
+            InvalidData: A cell cannot be used. The message names the column and never a value.
         """
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.encode(values.values, name=name)))
@@ -106,19 +106,19 @@ class Column(Configured, ABC):
         if (fates == Fate.MISSING).any() and self.missing is None:
             raise missing_values(name)
         if (fates == Fate.UNREADABLE).any():
-            raise InvalidData(f"column {name!r} has cells that are no {self.expected}")
+            raise InvalidData(f"column {name!r} has cells that are not {self.expected}")
         if np.isnan(points).any():
             raise InvalidData(f"column {name!r} has values outside {self._bounds}")
         return points
 
     @property
     def _bounds(self) -> str:
-        """The declared values, and what to do about others, in words."""
+        """Text for an error about values outside: the declared values, and what to do."""
         declared = replace(self, missing=None)  # type: ignore[type-var]
         return f"{declared!r}: declare clip=True, or a wider range that you know without the data"
 
     def to_config(self) -> dict[str, Any]:
-        """`Configured.to_config`, without options that have their default, None."""
+        """Return a JSON-ready dictionary, without options that have their default, None."""
         config = super().to_config()
         optional = ("missing", "unknown")
         return {name: value for name, value in config.items() if name not in optional or value is not None}
@@ -133,16 +133,16 @@ COLUMNS: "Registry[Column]" = Registry(
 @COLUMNS.add("Range")
 @dataclass(frozen=True)
 class Range(Column):
-    """A number between public bounds, scaled to [0, 1] by them.
+    """A number between public bounds, which scale it to [0, 1].
 
     Args:
-        low: public lower bound, in the column's unit.
-        high: public upper bound, above `low`.
-        clip: move values outside to the nearer bound; without it they are refused.
-        missing: public number in the range, used for a missing cell; without it such a cell is refused.
+        low: Public lower bound, in the column's unit.
+        high: Public upper bound, above `low`, in the column's unit.
+        clip: Replace a value outside by the nearer bound. By default it is refused.
+        missing: Public number in the range that replaces a missing cell. By default such a cell is refused.
 
     Raises:
-        InvalidParameter: not two finite numbers with low < high, or `missing` outside them.
+        InvalidParameter: The bounds are not two finite numbers with low < high, or `missing` lies outside.
     """
 
     kind, expected = float, "finite numbers"
@@ -196,14 +196,14 @@ class Categories(Column):
     category is named "none" or "NA", missing cells have that category, unless `missing` names another one.
 
     Args:
-        values: distinct categories in the order of their codes: all strings, all integers, or all booleans.
-        missing: the category that a missing cell means; by default a missing cell is refused.
-        unknown: the category that a cell means whose value is not listed; by default such a cell is refused.
+        values: Distinct categories in the order of their codes: all strings, all integers, or all booleans.
+        missing: Category of a missing cell. By default a missing cell is refused.
+        unknown: Category of a cell whose value is not listed. By default such a cell is refused.
 
     Raises:
-        InvalidParameter: the list is empty, mixed, or has two categories of one value; or `missing` or
-            `unknown` is not listed; or two categories are spelled like a missing value; or one is ("NA",
-            "null", not "none") while `missing` names another.
+        InvalidParameter: The list is empty or mixed, or two categories have the same value. `missing` or
+            `unknown` is not listed. Two categories are spelled like a missing value, or one is ("NA",
+            "null", but not "none") while `missing` names another.
 
     Example:
         >>> region = Categories(["north", "south", "other"], unknown="other")
@@ -234,31 +234,31 @@ class Categories(Column):
             if given is not None and (type(given) is not type(listed[0]) or given not in listed):
                 raise InvalidParameter(f"{name}: expected one of the {len(listed)} categories, or None")
         assign(self, values=listed, missing=missing, unknown=unknown)
-        self._places  # noqa: B018 - refuses categories of one value
+        self._places  # noqa: B018 - raises for two categories with the same value
 
     @cached_property
     def _places(self) -> dict[Any, int]:
-        """Value -> place in `_meanings`: a category's code, then a missing and an unreadable cell."""
+        """Place in `_meanings` by value: each category's code, then a missing and an unreadable cell."""
         try:
             places = codes_by_value(self.values)
         except ValueError:
             raise InvalidParameter(
-                "two categories have one value, as 1, '1' and '01' have, or both spell a missing value, or "
-                "one is a number that readers of files may round: list each value once, and numbers up to "
-                "2^53"
+                "two categories have the same value (as 1, '1' and '01') or are both spelled like a missing "
+                "value, or one is a number beyond 2^53, which readers of files may round. List each value "
+                "once, and no number beyond 2^53"
             ) from None
         if self.missing is not None and None in places:
             category = self.values[places.pop(None)]
             if category != self.missing and cell_value(category) is None:
                 raise InvalidParameter(
-                    "missing: another category is spelled like a missing value and already stands for "
-                    "missing cells"
+                    "missing: another category is spelled like a missing value, so missing cells already "
+                    "have it: rename that category, or leave missing= out"
                 )
         return {None: len(self.values), UNREADABLE: len(self.values) + 1, **places}
 
     @property
     def _meanings(self) -> tuple[IntArray, IntArray]:
-        """(K + 3,) codes and `Fate`s of the categories, of a missing, an unreadable and an unlisted cell."""
+        """Codes and `Fate`s (K + 3,) of the K categories, a missing, an unreadable and an unlisted cell."""
         others = [-1 if one is None else self.values.index(one) for one in (self.missing, self.unknown)]
         codes = [*range(len(self.values)), others[0], others[1], others[1]]
         fates = [*([Fate.READ] * len(self.values)), Fate.MISSING, Fate.UNREADABLE, Fate.OUTSIDE]
@@ -266,21 +266,21 @@ class Categories(Column):
 
     @property
     def kind(self) -> type:
-        """Type of its cells in a file: str, int or bool."""
+        """Type of the column's cells in a file: str, int or bool."""
         return type(self.values[0])
 
     @property
     def words(self) -> frozenset[str]:
-        """Categories that are texts: "none" means a missing value unless it is one of them."""
+        """Categories that are texts. "none" means a missing cell unless it is one of them."""
         return frozenset(value for value in self.values if isinstance(value, str))
 
     @property
     def arms(self) -> Arms:
-        """The codes as a domain, each named by its category."""
+        """Domain of the codes, each labelled by its category."""
         return Arms([str(value) for value in self.values])
 
     def codes(self, values: NDArray[Any] | Coded) -> IntArray:
-        """(n,) cells -> (n,) codes; -1 for every cell that `encode` would refuse."""
+        """Return the codes (n,) of cells (n,), -1 for every cell that `encode` would refuse."""
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.codes(values.values)))
         return np.asarray(self._meanings[0][self._found(values)])
@@ -290,7 +290,7 @@ class Categories(Column):
 
     @property
     def clips(self) -> bool:
-        """Return whether a value that is not listed is given the category `unknown`."""
+        """True if a value that is not listed gets the category `unknown`."""
         return self.unknown is not None
 
     @property
@@ -304,7 +304,7 @@ class Categories(Column):
         found = self._found(values)
         codes, fates = self._meanings
         points = np.where(codes < 0, np.nan, codes)
-        given = (codes >= 0) & (fates == Fate.UNREADABLE)  # an option gives it a category: it is not refused
+        given = (codes >= 0) & (fates == Fate.UNREADABLE)  # `unknown` replaces it: it counts as OUTSIDE
         return points[found], np.where(given, Fate.OUTSIDE, fates)[found]
 
     def __repr__(self) -> str:
@@ -314,7 +314,7 @@ class Categories(Column):
 
 
 def fates_of(values: Any) -> tuple[FloatArray, IntArray]:
-    """(n,) cells as finite numbers, NaN if a cell is none; and (n,) the `Fate` of each."""
+    """Return cells as finite numbers (n,), NaN for any other cell, and each cell's `Fate` (n,)."""
     numbers = numbers_of(array_of(values, flat=True))
     infinite = np.isinf(numbers)
     found = np.where(infinite, Fate.UNREADABLE, np.where(np.isnan(numbers), Fate.MISSING, Fate.READ))
@@ -322,8 +322,8 @@ def fates_of(values: Any) -> tuple[FloatArray, IntArray]:
 
 
 def missing_values(name: str) -> InvalidData:
-    """The error of a column with missing values."""
+    """Return the error for a column with missing values."""
     return InvalidData(
-        f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): fill them with a public "
-        "constant, or name it in the column's missing=, as Range(..., missing=40) does"
+        f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): replace them by a public "
+        "constant, or declare one with missing=, as in Range(..., missing=40)"
     )

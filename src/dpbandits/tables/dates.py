@@ -1,8 +1,8 @@
-"""`DateRange` and `Cycle`: dates and times between public moments, and periodic columns.
+"""`DateRange` and `Cycle`: dates and times between public bounds, and periodic columns.
 
 A cell is a `datetime.date`, a `datetime.datetime`, a date or time of NumPy, pandas, polars or Arrow, or a
-text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is converted to UTC, as readers of
-files do with a column of them: drop the zone first if the local hour matters.
+text in ISO 8601. Examples are 2024-05-31 and 2024-05-31T17:30. A time with a zone is converted to UTC, as
+readers of files do. If the local hour matters, remove the zone first.
 """
 
 import math
@@ -33,16 +33,17 @@ _PERIODS = {"day": 24.0, "week": 7.0, "year": 365.2425}
 @COLUMNS.add("DateRange")
 @dataclass(frozen=True, repr=False)
 class DateRange(Column):
-    """A date or time between public moments, scaled to [0, 1] by them.
+    """A date or time between public bounds, which scale it to [0, 1].
 
     Args:
-        first: public first moment.
-        last: public last one; a date without a time is all of its day.
-        clip: move values outside to the nearer bound; without it they are refused.
-        missing: public moment in the range that stands where a value is missing; without it one is refused.
+        first: Public first date or time.
+        last: Public last date or time. A date without a time includes the whole day.
+        clip: Replace a value outside by the nearer bound. By default it is refused.
+        missing: Public date or time in the range that replaces a missing cell. By default such a cell is
+            refused.
 
     Raises:
-        InvalidParameter: not two moments with first < last, or `missing` outside them.
+        InvalidParameter: The bounds are not two dates or times with first < last, or `missing` lies outside.
 
     Example:
         >>> since = DateRange("2024-01-01", "2024-01-10", missing="2024-01-06")
@@ -67,11 +68,11 @@ class DateRange(Column):
         if self.missing is not None:
             assign(self, missing=_moment(self.missing, "missing"))
             if not low <= np.datetime64(self.missing, "us") <= high:
-                raise InvalidParameter(f"missing: expected a moment in {replace(self, missing=None)!r}")
+                raise InvalidParameter(f"missing: expected a date or time in {replace(self, missing=None)!r}")
 
     @property
     def span(self) -> float:
-        """Days from the first moment to the last."""
+        """Length of the range in days."""
         low, high = self._ends()
         return float((high - low) / _DAY)
 
@@ -92,7 +93,7 @@ class DateRange(Column):
         return np.clip(shares, 0.0, 1.0) if self.clip else np.where(inside, shares, np.nan), found
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready, moments as text."""
+        """Return a JSON-ready dictionary, with dates and times as text."""
         config = super().to_config()
         return {key: value.isoformat() if isinstance(value, date) else value for key, value in config.items()}
 
@@ -105,20 +106,20 @@ class DateRange(Column):
 @COLUMNS.add("Cycle")
 @dataclass(frozen=True)
 class Cycle(Column):
-    """Cyclic column, encoded as a point on a circle: late evening lies beside early morning.
+    """Periodic column, encoded as a point on a circle: 23:00 lies close to 01:00.
 
-    An encoded cell is two coordinates in [0, 1], (1 + cos a)/2 and (1 + sin a)/2 where a is the share of the
-    period that has passed times 2 pi. A stationary kernel of these two is a periodic one: nothing jumps at
-    midnight, on Monday or at New Year.
+    An encoded cell has two coordinates in [0, 1], (1 + cos a)/2 and (1 + sin a)/2, where a is 2 pi times the
+    share of the period that has passed. A stationary kernel of these coordinates is periodic, so functions
+    have no jump at midnight, on Monday or at New Year.
 
     Args:
-        period: "day", "week" or "year" of dates and times; or the public period of a number, as 24 where
-            cells are hours.
-        missing: public place in the cycle that stands where a value is missing: the hour of a day, days
-            since Monday or since January 1st, or the number; without it one is refused.
+        period: "day", "week" or "year" for dates and times; or the public period of a number, such as 24 for
+            cells that are hours.
+        missing: Public place in the period that replaces a missing cell: the hour of the day, days since
+            Monday or since January 1st, or the number. By default a missing cell is refused.
 
     Raises:
-        InvalidParameter: another period, or `missing` outside it.
+        InvalidParameter: The period is another text or not above 0, or `missing` lies outside it.
 
     Example:
         >>> Cycle("day").encode(np.array(["2024-05-31T12:00"]), name="at").round(3).tolist()
@@ -145,12 +146,12 @@ class Cycle(Column):
 
     @property
     def expected(self) -> str:
-        """Description of a valid cell, in words."""
+        """Noun phrase for valid cells, used in error messages."""
         return "dates or times" if isinstance(self.period, str) else "finite numbers"
 
     @property
     def kind(self) -> type:
-        """Type of its cells in a file."""
+        """Type of the column's cells in a file."""
         return datetime if isinstance(self.period, str) else float
 
     @property
@@ -165,13 +166,13 @@ class Cycle(Column):
             places, found = fates_of(values)
         if self.missing is not None:
             places = np.where(found == Fate.MISSING, self.missing, places)
-        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one cell
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a cell
             angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
         return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)]), found
 
 
 def _times(values: Any) -> tuple[TimeArray, IntArray]:
-    """(n,) cells as microseconds, NaT if a cell is no time; and (n,) the `Fate` of each."""
+    """Return cells as times in microseconds (n,), NaT for a cell that is no time, and each `Fate` (n,)."""
     cells = array_of(values, flat=True)
     if cells.dtype.kind == "M":
         moments = cells.astype("datetime64[us]")
@@ -184,7 +185,7 @@ def _times(values: Any) -> tuple[TimeArray, IntArray]:
 
 def _time_or_fate(cell: object) -> datetime | Fate:
     value = None if is_missing(cell) else cell_value(cell)
-    if isinstance(value, int) and 10**7 <= value < 10**8:  # 20240531: readers turn it into a number
+    if isinstance(value, int) and 10**7 <= value < 10**8:  # 20240531, which readers turn into a number
         try:
             return datetime.fromisoformat(str(value))
         except ValueError:
@@ -193,7 +194,7 @@ def _time_or_fate(cell: object) -> datetime | Fate:
 
 
 def _moment(given: Any, name: str) -> date:
-    """A public moment: a date where no time is said, else a time."""
+    """Return a public date or time as a date, or as a datetime if it has a time of day."""
     try:
         if isinstance(given, str) and len(given.strip()) == len("2024-05-31"):
             return date.fromisoformat(given.strip())
@@ -202,7 +203,7 @@ def _moment(given: Any, name: str) -> date:
         return time_in(given)
     except (ValueError, TypeError, OverflowError):
         raise InvalidParameter(
-            f"{name}: expected a date or time, as 2024-05-31 or 2024-05-31T17:30"
+            f"{name}: expected a date or time, such as 2024-05-31 or 2024-05-31T17:30"
         ) from None
 
 
@@ -217,4 +218,4 @@ _PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
     "week": lambda moments: np.mod(_days_since(moments, np.broadcast_to(_MONDAY, moments.shape)), 7.0),
     "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
 }
-"""Place of a time in a named cycle, in the cycle's unit."""
+"""Functions from times to places in a named period: hours of a day, days of a week or of a year."""

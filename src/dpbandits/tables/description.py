@@ -1,22 +1,25 @@
-"""What a TOML file says in public of a table's columns; strict, so that a misspelt bound cannot go unnoticed.
+"""Columns of a table in a TOML file. Unknown keys are errors, so that a misspelt bound cannot go unnoticed.
 
-[columns.age]
-low = 16
-high = 64
-clip = true                  # optional: move values outside to the nearer bound
-missing = 40                 # optional: a public number for missing values
+Sections::
 
-[columns.gender]
-categories = ["female", "male", "unknown"]
-missing = "unknown"          # optional: the category of missing values
+    [columns.age]
+    low = 16
+    high = 64
+    clip = true                  # optional: replace a value outside by the nearer bound
+    missing = 40                 # optional: public number that replaces a missing value
 
-[columns.since]              # dates and times
-first = 2020-01-01
-last = 2024-12-31            # all of this day; clip and missing are optional, as above
+    [columns.gender]
+    categories = ["female", "male", "unknown"]
+    missing = "unknown"          # optional: category of a missing value
+    unknown = "unknown"          # optional: category of a value that is not listed
 
-[columns.hour]               # what comes round again: of dates and times "day", "week" or "year"
-period = 24                  # or the period of a number
-missing = 12                 # optional: a place in it, see `Cycle`
+    [columns.since]              # dates and times
+    first = 2020-01-01
+    last = 2024-12-31            # includes this day; clip and missing are optional, as above
+
+    [columns.hour]               # periodic values
+    period = 24                  # period of a number; or "day", "week" or "year" for dates and times
+    missing = 12                 # optional: place in the period, see `Cycle`
 """
 
 import json
@@ -42,7 +45,7 @@ __all__ = [
 
 
 def description_in(text: str, name: str) -> dict[str, Any]:
-    """A TOML text; InvalidParameter with the file's name where it is none."""
+    """Return the content of a TOML text; raise InvalidParameter with the file's name if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -54,11 +57,11 @@ def description_in(text: str, name: str) -> dict[str, Any]:
 
 
 def text_in(path: Path) -> str:
-    """The text of a file that should be TOML.
+    """Return the text of a file that should be TOML.
 
     Raises:
-        InvalidParameter: it is no text.
-        DataUnavailable: it is not there or cannot be read.
+        InvalidParameter: The file is not UTF-8 text.
+        DataUnavailable: The file does not exist or cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -69,30 +72,30 @@ def text_in(path: Path) -> str:
 
 
 def columns_in(description: Mapping[str, Any]) -> dict[str, Column]:
-    """The sections [columns.NAME] of a description, in its order."""
+    """Return the columns that the sections [columns.NAME] declare, in their order."""
     columns = value_in(description, "columns", dict, "the file")
     return {name: _column(name, declared) for name, declared in columns.items()}
 
 
 def section_of(name: str, column: Column) -> str:
-    """A column as its section declares it."""
+    """Return the section [columns.NAME] that declares a column."""
     config = {
         key: v for key, v in column.to_config().items() if key != "type" and (key, v) != ("clip", False)
     }
     if "values" in config:
         config = {"categories": config.pop("values"), **config}
-    moments = {"first", "last", "missing"} if "first" in config else set()  # TOML has dates of its own
+    moments = {"first", "last", "missing"} if "first" in config else set()  # TOML writes dates unquoted
     lines = [f"{key} = {value if key in moments else written(value)}" for key, value in config.items()]
     return "\n".join([f"[columns.{written(name)}]", *lines])
 
 
 def written(value: object) -> str:
-    """A value as TOML has it: as JSON does, but for what TOML does not escape alike."""
+    """Return a value as TOML text: its JSON text, in which TOML also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _column(name: str, declared: object) -> Column:
-    """A column as its section [columns.NAME] declares it."""
+    """Return the column that a section [columns.NAME] declares."""
     where = f"[columns.{name}]"
     if not isinstance(declared, dict):
         raise InvalidParameter(
@@ -119,7 +122,7 @@ def _column(name: str, declared: object) -> Column:
 def check_keys(
     section: Mapping[str, Any], where: str, *, required: Set[str], optional: Set[str] = frozenset()
 ) -> None:
-    """Refuse a section that lacks a key, or has one that is not listed."""
+    """Raise InvalidParameter if a section lacks a required key or has one that is not listed."""
     missing = sorted(required - set(section))
     unknown = sorted(str(key) for key in set(section) - required - optional)
     if missing:
@@ -130,7 +133,7 @@ def check_keys(
 
 
 def value_in(section: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    """The value under a key, of one kind."""
+    """Return the value of a key; raise InvalidParameter if it has another type than `kind`."""
     value = section[key]
     if not isinstance(value, kind):
         raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a {kind.__name__}")
@@ -138,7 +141,7 @@ def value_in(section: Mapping[str, Any], key: str, kind: type, where: str) -> An
 
 
 def number_in(section: Mapping[str, Any], key: str, where: str) -> float:
-    """The number under a key."""
+    """Return the number of a key; raise InvalidParameter if its value is not a number."""
     value = section[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a number")

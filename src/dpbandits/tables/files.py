@@ -1,12 +1,12 @@
-"""Columns of a file: CSV, TSV, Parquet or Arrow, with the kind that was said for each.
+"""Read the declared columns of a CSV, TSV, Parquet or Arrow file.
 
-A cell is *missing* where it is empty or one of the words NA, <NA>, NaN, NaT, None and null, in capitals or
-not, and in Parquet and Arrow where it is null or NaN as well; that holds for every kind, text included, but
-not for a category that is declared: an arm may be called "none".
+A cell is *missing* if it is empty or one of the words of `_cells.MISSING`, such as NA, NaN or null, in any
+case. In Parquet and Arrow a null or NaN is missing too. This holds for every type of column, also for text.
+A declared category is never missing: an arm may be called "none".
 
-Files are read in blocks. A block becomes arrays at once: numbers, and of everything else `Coded`, each
-different word once. Errors in a column are raised after the whole file was read, so messages do not depend on
-block sizes.
+Files are read in blocks. A block of numbers becomes an array at once; other blocks become `Coded`, with each
+distinct word once. Errors in a column are raised after the whole file was read, so that messages do not
+depend on block sizes.
 """
 
 import csv
@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 TableColumns = dict[str, FloatArray | Coded]
-"""A column of float as float64, any other one as `Coded`."""
+"""Columns by name: an array of float64 for numbers, `Coded` for everything else."""
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-"""Endings of text files, and what stands between cells."""
+"""Delimiters of text files, by the file's ending."""
 
 _ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
 _ARROW = b"ARROW1\0\0"
@@ -53,20 +53,22 @@ _ARROW = b"ARROW1\0\0"
 
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
-"""Rows of any table; of Parquet and Arrow also columns and bytes, uncompressed and spelled out, of what is
-read (of Arrow: of all of it).
+"""Limits of a table: its rows and, for Parquet and Arrow, its columns and decoded bytes.
+
+Bytes are those of the declared columns for Parquet, and those of the whole file for Arrow.
 """
 
 BLOCK_BYTES = 1 << 20
-"""Bytes of a text that are split at a time."""
+"""Number of bytes of a text file that are read at a time."""
 
 _BLOCK_ROWS = 1 << 16
+"""Number of rows of a Parquet file that are read at a time."""
 
 _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
-"""Characters that `str.strip` takes off."""
+"""Characters that `str.strip` removes."""
 
 _SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
 
@@ -78,22 +80,23 @@ def read_table_file(
     gaps: Iterable[str] = (),
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
-    """The columns named in `kinds`, of a CSV, TSV (also .gz), Parquet or Arrow file.
+    """Read the columns named in `kinds` from a CSV, TSV (also .gz), Parquet or Arrow file.
 
     Args:
-        path: its ending says which.
-        kinds: column -> float, str, bool, int or datetime, the kind of its cells.
-        gaps: columns whose cells may be missing or of another kind. In a column of float a missing cell is
-            NaN and another one infinity; in other columns a missing cell is None and another one stays as it
-            is.
-        words: column -> texts that are values of it, though they mean a missing one elsewhere.
+        path: Path of the file. Its ending gives the format.
+        kinds: Type of the cells (float, str, bool, int or datetime), by column name.
+        gaps: Names of columns whose cells may be missing or of another type. In a column of float a missing
+            cell becomes NaN, and a cell of another type infinity. In other columns a missing cell becomes
+            None, and a cell of another type stays as it is.
+        words: Texts that are values in a column, although they mean a missing cell elsewhere, by column name.
 
     Raises:
-        InvalidParameter: another ending.
-        InvalidData: a column is missing, or holds missing values or other things; no value is named. Or a
-            table beyond the public limits of this file; of a Parquet table that says so, nothing is read.
-        DataUnavailable: the file is not there or damaged.
-        MissingExtra: Parquet or Arrow, and no pyarrow.
+        InvalidParameter: The file has another ending.
+        InvalidData: The table lacks a column, or a column has missing cells or cells of another type. The
+            message shows no value. Also raised for a table beyond the public limits; of a Parquet file whose
+            description exceeds them, nothing is read.
+        DataUnavailable: The file does not exist or is damaged.
+        MissingExtra: The format is Parquet or Arrow, and pyarrow is not installed.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
@@ -127,12 +130,12 @@ def columns_of_frame(
     gaps: Iterable[str] = (),
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
-    """The columns of a pandas data frame, as `read_table_file` gives those of a Parquet file."""
+    """Read the columns of a pandas data frame as `read_table_file` reads those of a Parquet file."""
     columns = _columns(kinds, gaps, words)
     _check_header(list(frame.columns), columns)
     for column in columns:
         cells: Any = frame[column.name].tolist()
-        # what Arrow says of cells that it cannot take for one type holds them: they are read one by one
+        # Arrow fails on cells of mixed types, with values in its message: keep the list instead.
         with suppress(ImportError, TypeError, ValueError, OverflowError):
             from pyarrow import array
 
@@ -150,33 +153,32 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     bool: lambda value: value in (0, 1),
     datetime: lambda value: isinstance(value, datetime | int),
 }
-"""Tests whether a value, as `cell_value` gives it, is of a kind; a date of eight digits is read as an
-integer."""
+"""Tests of a value from `cell_value`, by the column's type. A date written as eight digits is read as int."""
 
 
 _READABLE = re.compile(r"[A-HJ-MO-Za-hj-mo-z]|[0-9]{1,15}\Z")
-"""Texts of one certain reading: a first letter that no float has, or an integer of at most 15 digits."""
+"""Texts that need no `cell_value`: no float begins with this letter, or it is an integer of <= 15 digits."""
 
 
 class _Column:
-    """A column as its blocks come.
+    """A column that is read block by block.
 
     Args:
-        name: name of the column.
-        kind: kind of its cells.
-        gaps: whether cells may be missing or of another kind.
-        words: texts that are values, although they mean a missing value elsewhere.
+        name: Name of the column.
+        kind: Type of its cells.
+        gaps: True if cells may be missing or of another type.
+        words: Texts that are values, although they mean a missing cell elsewhere.
     """
 
     def __init__(self, name: str, *, kind: type, gaps: bool, words: Set[str]) -> None:
         self.name, self.kind, self.gaps, self._words = name, kind, gaps, words
         self._rows = 0
-        self._parts: list[Any] = []  # float64; of other kinds Arrow arrays, or without Arrow places
-        self._places: dict[object, int] = {}
+        self._parts: list[Any] = []  # arrays of float64; of other types Arrow arrays, or places in `_places`
+        self._places: dict[object, int] = {}  # distinct cells, if Arrow is not installed
         self._missing = self._bad = False
 
     def add(self, cells: Any) -> None:
-        """(n,) cells as the file has them: an Arrow array, or a list of text."""
+        """Add a block of cells (n,): an Arrow array, or a list of text."""
         self._rows += len(cells)
         if self._rows > LARGEST_ROWS:
             raise _too_many_rows()
@@ -194,7 +196,7 @@ class _Column:
             self._parts.append(self._numbers(words)[codes])
 
     def finished(self) -> FloatArray | Coded:
-        """All of it; InvalidData where cells are missing or of another kind, and may not be."""
+        """Return the whole column; raise InvalidData for missing or unreadable cells that `gaps` forbids."""
         values = None
         if self.kind is float:
             rows = np.concatenate([np.empty(0), *self._parts])
@@ -208,28 +210,29 @@ class _Column:
         if self._missing and not self.gaps:
             raise missing_values(self.name)
         if self._bad and not self.gaps:
-            raise InvalidData(f"column {self.name!r} has cells that are no {self.kind.__name__}")
+            raise InvalidData(f"column {self.name!r} has cells that are not of type {self.kind.__name__}")
         return rows if values is None else Coded(rows, values)
 
     def _numbers(self, words: Sequence[object]) -> FloatArray:
-        """Words as `numbers_of` reads them."""
+        """Return words as numbers, as `numbers_of` reads them."""
         return self._noted(numbers_of(as_objects(words)))
 
     def _noted(self, numbers: FloatArray) -> FloatArray:
-        """Return the numbers, and note whether any is missing or none."""
+        """Return the numbers, and note whether one is NaN (missing) or infinite (unreadable)."""
         self._missing = self._missing or bool(np.isnan(numbers).any())
         self._bad = self._bad or bool(np.isinf(numbers).any())
         return numbers
 
     def _values(self, words: Sequence[object]) -> list[object]:
-        """Words as they are, None for a missing one. What a word means is read from it later, by
-        `cell_value`.
+        """Return the words, with None for a missing one, and note missing and unreadable words.
+
+        A word's meaning is read later, by `cell_value`.
         """
         known = list(words)
         for place, word in enumerate(words):
             if type(word) is not str:
                 absent = is_missing(word)
-            else:  # as `is_missing`, without a call for each of many words
+            else:  # `is_missing` written out, because a column may have many words
                 absent = len(word) <= LONGEST_WORD and word.strip().casefold() in MISSING
                 absent = absent and word not in self._words
             if absent:
@@ -254,23 +257,23 @@ def _columns(
 
 
 _CELLS = ("boolean", "integer", "floating", "decimal", "null", "binary", "large_binary", "time")
-"""Arrow's types of cells, besides text."""
+"""Names of Arrow's types of plain cells, besides text, dates and times."""
 
 
 def _placed(cells: list[Any], places: dict[object, int]) -> NDArray[np.int32]:
-    """(n,) places of cells, to which new ones are added."""
+    """Return the cells' places (n,), and add new cells to `places`."""
     return np.fromiter((places.setdefault(cell, len(places)) for cell in cells), np.int32, len(cells))
 
 
 def _are_numbers(cells: Any) -> bool:
-    """Return whether it is an Arrow array of nothing but numbers that are float64 at once."""
+    """Return True for an Arrow array of integers or floats, which converts to float64 at once."""
     from pyarrow.types import is_floating, is_integer
 
     return bool(is_integer(cells.type) or is_floating(cells.type))
 
 
 def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
-    """Different cells of Arrow arrays, text without blanks around it, and (n,) which of them each row has."""
+    """Return the distinct cells of Arrow arrays, with text stripped, and each row's place among them (n,)."""
     import pyarrow as pa
     from pyarrow.compute import utf8_trim
 
@@ -286,18 +289,18 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
         words = words.to_pylist()
     elif pa.types.is_timestamp(words.type) or pa.types.is_date(words.type):
         words = words.cast(pa.timestamp("us"), safe=False).to_pylist()
-    else:  # of no kind at all
+    else:  # lists, structures and other types that are no single value
         words = [UNREADABLE if valid else None for valid in words.is_valid().to_pylist()]
     places = _plain_array(indices.cast("int32"), missing=len(words))
     if not coded and not indices.null_count:
         return words, places
-    used = np.bincount(places, minlength=len(words) + 1) > 0  # what a dictionary lists need not be used
+    used = np.bincount(places, minlength=len(words) + 1) > 0  # a dictionary may list words that no row has
     words = [word for word, there in zip([*words, None], used.tolist(), strict=True) if there]
     return words, (np.cumsum(used, dtype=np.int32) - 1)[places]
 
 
 def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
-    """Arrow's numbers (n,) without pyarrow's own conversion, which imports pandas."""
+    """Return Arrow's numbers as an array (n,), without `to_numpy`, which imports pandas."""
     import pyarrow as pa
 
     held = pa.Array.from_buffers(cells.type, len(cells), [None, cells.buffers()[1]], offset=cells.offset)
@@ -319,14 +322,14 @@ def _check_header(header: list[str], columns: Sequence[_Column]) -> None:
 
 
 class _Lines:
-    """A text in blocks of whole lines, taken line by line or by the rest of a block at once."""
+    """Lines of a text file, read in blocks of whole lines. Take one line, or the rest of a block at once."""
 
     def __init__(self, data: IO[bytes]) -> None:
         self._blocks = _whole_lines(data)
         self._block = next(self._blocks, b"").removeprefix(_BYTE_ORDER_MARK)
-        self._used = 0  # bytes of the block
-        self._text: io.StringIO | None = None  # the rest of the block
-        self.count = 0  # lines that were taken
+        self._used = 0  # bytes of the block that were taken
+        self._text: io.StringIO | None = None  # the block's lines that are left
+        self.count = 0  # number of lines that were taken
 
     def __iter__(self) -> "_Lines":
         return self
@@ -349,7 +352,7 @@ class _Lines:
 
     @property
     def within(self) -> bool:
-        """Return whether some of the block is left."""
+        """Return True if the current block has bytes that were not taken."""
         return self._used < len(self._block)
 
     def skip(self) -> None:
@@ -360,7 +363,7 @@ class _Lines:
 
 
 def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
-    """Blocks that end where a line does."""
+    """Yield blocks of bytes that end at the end of a line."""
     pieces: list[bytes] = []
     while piece := data.read(BLOCK_BYTES):
         end = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1  # never between \r and \n
@@ -374,12 +377,12 @@ def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
 
 
 def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -> None:
-    """By Arrow and as arrays, where it reads a block as `csv` does; by `csv` where it might not."""
+    """Read delimited text: blocks that Arrow and `csv` read alike by Arrow, all others by `csv`."""
     dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
     try:
         header = [cell.strip() for cell in next(csv.reader(lines, **dialect), [])]
         if not any(header):
-            raise InvalidData("the table is empty: expected a line of column names, then rows")
+            raise InvalidData("the table is empty, expected a line of column names, then rows")
         _check_header(header, columns)
         while block := lines.rest():
             if _add_block(block, header, columns, delimiter):
@@ -391,14 +394,16 @@ def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -
 
 
 def _rows(lines: _Lines, header: list[str], dialect: Mapping[str, Any]) -> list[list[str]]:
-    """Rows that begin in what is left of a block."""
+    """Return the rows that begin in the rest of a block."""
     reader, rows = csv.reader(lines, **dialect), []
     while lines.within:
         row = next(reader)
         if not row:
             continue
         if len(row) != len(header):
-            raise InvalidData(f"line {lines.count} has {len(row)} cells, the line of names has {len(header)}")
+            raise InvalidData(
+                f"line {lines.count} has {len(row)} cells, expected {len(header)} as in the line of names"
+            )
         rows.append(row)
     return rows
 
@@ -415,7 +420,10 @@ def _add_rows(rows: list[list[str]], header: list[str], columns: Sequence[_Colum
 
 
 def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str) -> bool:
-    """Add whole lines by Arrow, unless `csv` might read them otherwise or has to say what is wrong."""
+    """Add a block by Arrow and return True, or return False if `csv` has to read it.
+
+    `csv` reads what it might read differently from Arrow, and what Arrow refuses, for the error message.
+    """
     try:
         from pyarrow import ArrowException
         from pyarrow.compute import is_nan
@@ -424,7 +432,7 @@ def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], deli
     if not _is_plain(block, ord(delimiter)):
         return False
     numbers = frozenset(column.name for column in columns if column.kind is float)
-    for parsed in (numbers, frozenset[str]()):  # second: numbers in spellings that are Python's alone
+    for parsed in (numbers, frozenset[str]()):  # then as text: Python reads more spellings of numbers
         try:
             cells = _split(block, header, columns, delimiter, parsed)
         except ArrowException:
@@ -437,11 +445,13 @@ def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], deli
 
 
 def _is_plain(block: bytes, delimiter: int) -> bool:
-    """Return whether lines are split alike by everybody: quotes stand around whole cells and nowhere else,
-    lines end in a newline and are short enough for `csv`, and all of it is UTF-8.
+    """Return True if Arrow and `csv` split the lines alike.
+
+    Quotes stand around whole cells only, every line ends in a newline and is short enough for `csv`, and the
+    block is UTF-8.
     """
     if not block.isascii():
-        block.decode("utf-8")
+        block.decode("utf-8")  # raises UnicodeDecodeError, which `read_table_file` reports
     if b"\0" in block or block.startswith(_BYTE_ORDER_MARK):
         return False
     if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
@@ -465,10 +475,10 @@ def _is_plain(block: bytes, delimiter: int) -> bool:
 def _split(
     block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str, numbers: frozenset[str]
 ) -> dict[str, Any]:
-    """Declared columns of a block: `numbers` as float64, null where missing, the others as text.
+    """Return the declared columns of a block: `numbers` as float64 with null for missing, others as text.
 
-    Arrow's parser takes what `float` takes, to the same bits, but for a few spellings that it refuses and
-    some of NaN that it takes.
+    Arrow's parser gives the same bits as `float`. It refuses a few spellings that `float` takes, and takes
+    some spellings of NaN that `float` refuses.
     """
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
@@ -499,7 +509,7 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
             check_size(file, names)
         with ParquetFile(path, read_dictionary=names) as file:
             for batch in file.iter_batches(_BLOCK_ROWS, columns=names, use_threads=False):
-                batch.validate(full=True)  # text that is no UTF-8 would show later, in Arrow's own error
+                batch.validate(full=True)  # text that is not UTF-8 would else raise an uncaught error later
                 size += sum(map(_text_size, batch.columns))
                 if size > LARGEST_BYTES:
                     raise _too_large()
@@ -507,7 +517,7 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
                     column.add(batch.column(column.name))
     except ArrowException:
         raise DataUnavailable(
-            f"{path.name} cannot be read: no Parquet file of types that pyarrow has"
+            f"{path.name} cannot be read: it is not a Parquet file, or has types that pyarrow lacks"
         ) from None
 
 
@@ -517,7 +527,7 @@ def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
         from pyarrow.ipc import MessageReader, open_stream
     try:
         with pa.memory_map(str(path)) as data:
-            begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else a stream of messages alone
+            begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else an Arrow stream
             data.seek(begins)
             rows = size = 0
             for message in MessageReader.open_stream(data):
@@ -534,7 +544,7 @@ def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
                     raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
                 _check_header(reader.schema.names, columns)
                 for batch in reader:
-                    batch.validate(full=True)  # what it points to may lie anywhere
+                    batch.validate(full=True)  # offsets in a damaged file may point outside its buffers
                     named = {column.name: batch.column(column.name) for column in columns}
                     size += sum(map(_text_size, named.values()))
                     if size > LARGEST_BYTES:
@@ -550,7 +560,7 @@ def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
 
 
 def _text_size(cells: Any) -> int:
-    """Bytes of an Arrow array's text, spelled out."""
+    """Return the bytes of a dictionary-encoded text array if each row had its own text; 0 for others."""
     import pyarrow as pa
     from pyarrow.compute import binary_length
 
@@ -561,18 +571,19 @@ def _text_size(cells: Any) -> int:
 
 
 def check_size(file: Any, names: list[str]) -> None:
-    """Hold what a Parquet file says of itself against the public limits: a small one can unfold to any size.
+    """Check a Parquet file's description against the public limits: a small file can decode to any size.
 
-    Text is to be read as a dictionary, whose words stand there once; what they unfold to shows as it is read.
+    Text is read as a dictionary, which has each word once. The decoded size of text is therefore checked
+    while it is read.
 
     Args:
-        file: a `pyarrow.parquet.ParquetFile`, of which only its description is asked.
-        names: the columns that will be read.
+        file: A `pyarrow.parquet.ParquetFile`. Only its description is read.
+        names: Names of the columns that will be read.
 
     Raises:
-        InvalidData: too many rows, columns or bytes, cells that are no plain values, or an encoding that
-            hides their size.
-        OSError, pyarrow.ArrowException: the description contradicts itself.
+        InvalidData: The file has too many rows, columns or bytes, cells that are not single values, or an
+            encoding that hides their size.
+        OSError, pyarrow.ArrowException: The description contradicts itself.
     """
     about, schema = file.metadata, file.schema
     if about.num_rows > LARGEST_ROWS or about.num_columns > LARGEST_COLUMNS:
@@ -583,11 +594,14 @@ def check_size(file: Any, names: list[str]) -> None:
         raise _nested_cells(nested[0])
     chosen = [places[name] for name in names]
     for group in range(about.num_row_groups):
-        # No row is read. `column` below ends the process at what the reader refuses here.
+        # This reads no row. It raises for damaged descriptions at which `column` below would crash Python.
         next(file.reader.iter_batches(0, row_groups=[group], column_indices=chosen, use_threads=False), None)
     parts = [about.row_group(group).column(at) for group in range(about.num_row_groups) for at in chosen]
     if any("DELTA_BYTE_ARRAY" in part.encodings for part in parts):
-        raise InvalidData("a declared column has the encoding DELTA_BYTE_ARRAY: write the table with another")
+        raise InvalidData(
+            "a declared column has the encoding DELTA_BYTE_ARRAY, which hides its size: write the table with "
+            "another encoding"
+        )
     widest = max(8, *(schema.column(places[name]).length or 0 for name in names))
     size = max(sum(part.total_uncompressed_size for part in parts), about.num_rows * widest)
     if size > LARGEST_BYTES:
@@ -595,7 +609,7 @@ def check_size(file: Any, names: list[str]) -> None:
 
 
 def _nested_cells(name: str) -> InvalidData:
-    return InvalidData(f"column {name!r} has cells that are lists or structures, expected plain ones")
+    return InvalidData(f"column {name!r} has cells that are lists or structures, expected single values")
 
 
 def _too_many_rows() -> InvalidData:
@@ -603,4 +617,4 @@ def _too_many_rows() -> InvalidData:
 
 
 def _too_large() -> InvalidData:
-    return InvalidData(f"the declared columns unfold to more than {LARGEST_BYTES >> 20} MiB")
+    return InvalidData(f"the declared columns decode to more than {LARGEST_BYTES >> 20} MiB")

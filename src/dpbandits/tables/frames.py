@@ -1,4 +1,4 @@
-"""Reading columns as arrays, from a mapping of sequences or from any data frame."""
+"""Read columns as arrays from a mapping of sequences or a data frame."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,9 +22,9 @@ class Table:
     """Named columns of equal length.
 
     Attributes:
-        names: of the columns, in order.
-        column: name -> the column as a one-dimensional array, or `Coded`; mixed lists as objects, nulls as
-            None or NaN.
+        names: Names of the columns, in order.
+        column: Function from a name to the column, a one-dimensional array or `Coded`. Mixed lists become
+            arrays of objects; nulls become None or NaN.
     """
 
     names: list[str]
@@ -32,7 +32,12 @@ class Table:
 
 
 def read_table(frame: object) -> Table:
-    """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read."""
+    """Read a mapping or data frame.
+
+    Raises:
+        InvalidData: The object is neither, or is a lazy data frame.
+        MissingExtra: The object is a data frame and narwhals is not installed.
+    """
     return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame)
 
 
@@ -46,8 +51,8 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
         cells = np.zeros(()) if isinstance(sequence, str | bytes) else array_of(sequence, flat=True)
         if cells.ndim != 1:
             raise InvalidData(
-                f"column {name!r} is {kind_of(sequence)}, expected a one-dimensional sequence: a list of one "
-                "value for every row"
+                f"column {name!r} is {kind_of(sequence)}, expected a one-dimensional sequence with one value "
+                "for each row"
             )
         return cells
 
@@ -55,8 +60,8 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
 
 
 def _read_frame(frame: object) -> Table:
-    """A data frame of any library that narwhals reads."""
-    kind = type(frame)  # asked instead of the frame: a lazy one would resolve its columns
+    """Read a data frame of any library that narwhals supports."""
+    kind = type(frame)  # not the object: `hasattr` on a lazy frame would compute its columns
     if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
         raise InvalidData(
             f"a schema cannot read a {kind.__name__}: pass a data frame or a mapping of sequences"
@@ -79,15 +84,15 @@ def _read_frame(frame: object) -> Table:
         whole = series.dtype.is_integer() or series.dtype == nw.Boolean
         naive = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is None
         if series.dtype.is_float() or naive or (whole and not series.is_null().any()):
-            with suppress(Exception):  # polars has integers of 128 bits, which NumPy has not
+            with suppress(Exception):  # NumPy has no integers of 128 bits, which polars has
                 cells = np.asarray(series.to_numpy())
                 if cells.dtype.kind in "iufbM":
                     return cells
         try:
-            return as_objects(series.to_list())  # integers beside a null stay exact
+            return as_objects(series.to_list())  # not to_numpy, which rounds integers beside a null
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001 - a date beyond the year 9999, at which polars panics
+        except BaseException:  # noqa: BLE001 - polars panics on a date beyond the year 9999
             return as_objects(series.cast(nw.String).to_list())
 
     return Table(names, column)

@@ -1,7 +1,7 @@
-"""`Menu`: people with contexts, and a few arms that each of them may be offered.
+"""`Menu`: the columns of a user's context, and a few arms.
 
-The one place where what an app holds of a person (a dict, a dataclass, a row of a table) becomes the rows
-that policies choose among. Every room reads people here: NumPy alone is enough where no data frame comes.
+It turns an application's record of a user (a dict, a dataclass, a row of a table) into the rows among which
+a policy chooses. All trust models read contexts here. Data frames need narwhals, other records only NumPy.
 """
 
 import numbers
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 def listed_arms(arms: Any) -> Arms:
-    """Arms by a list of their labels; InvalidParameter for anything else."""
+    """Return the arms with these labels; raise InvalidParameter if the argument is not a list."""
     listed = isinstance(arms, Arms | Sequence) or (isinstance(arms, np.ndarray) and arms.ndim == 1)
     if not listed or isinstance(arms, str):
         raise InvalidParameter(f'arms is {kind_of(arms)}, expected a list: arms=["mail", "call"]')
@@ -38,20 +38,20 @@ def listed_arms(arms: Any) -> Arms:
 
 
 class Menu:
-    """Public columns of a person's context, and the arms.
+    """Public columns of a user's context, and the arms.
 
-    A point of `domain` is an encoded context followed by an arm's code; a decision set holds one person's
-    context beside every arm, in the arms' order.
+    A point of `domain` is an encoded context followed by an arm's code. A decision set has a point for
+    every arm, in the arms' order, all with the same user's context.
 
     Args:
-        contexts: the columns.
-        arms: labels of the arms; see `Arms`.
+        contexts: Public columns of a context.
+        arms: Labels of the arms; see `Arms`.
 
     Attributes:
-        n_arms: number of arms.
+        n_arms: Number of arms.
 
     Raises:
-        InvalidParameter: no schema, or labels that are none.
+        InvalidParameter: `contexts` is not a schema, or a label is invalid.
 
     Example:
         >>> people = Schema(age=Range(20, 70), region=Categories(["north", "south"]))
@@ -70,79 +70,82 @@ class Menu:
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy is built anew from public arguments: the readers of `point` cannot be pickled."""
+        """Pickle the public arguments only: the functions in `_quick` cannot be pickled."""
         return partial(type(self), contexts=self.contexts, arms=self.arms), ()
 
     @classmethod
     def of(cls, domain: Domain | None, contexts: Schema | None, arms: Any) -> Self | None:
-        """The menu of `contexts` and `arms`, or None where rows of a `domain` are asked about instead.
+        """Return the menu of `contexts` and `arms`, or None if a `domain` is given instead.
 
         Raises:
-            InvalidParameter: neither, both, or half of them.
+            InvalidParameter: Both ways are given, neither is, or one of `contexts` and `arms` is missing.
         """
         if contexts is None and arms is None:
             if domain is None:
                 raise InvalidParameter(
-                    'pass contexts=Schema(...) and arms=["mail", "call"] for people with contexts and a few '
+                    'pass contexts=Schema(...) and arms=["mail", "call"] for users with contexts and a few '
                     "arms, or domain=Box(low=[0], high=[1]) for candidates as rows"
                 )
             return None
         if domain is not None:
-            raise InvalidParameter("pass contexts= and arms=, or domain=: not both")
+            raise InvalidParameter("pass either contexts= and arms=, or domain=, not both")
         if contexts is None or arms is None:
             given, other = ("arms", "contexts") if contexts is None else ("contexts", "arms")
-            raise InvalidParameter(f"{given}= needs {other}= beside it")
+            raise InvalidParameter(f"{given}= needs {other}=: pass both")
         return cls(contexts=contexts, arms=arms)
 
     @cached_property
     def domain(self) -> Product:
-        """Encoded contexts and arm codes side by side."""
+        """Domain of encoded contexts, followed by an arm's code."""
         return Product(self.contexts.domain, self.arms)
 
     # -- contexts ---------------------------------------------------------------------------------
 
     def point(self, context: object) -> FloatArray:
-        """(d,) one person's encoded context, all NaN where it cannot be read, whatever it is.
+        """Return one user's encoded context (d,), or NaN in all coordinates if it cannot be read.
 
         Raises:
-            InvalidData: a data frame of another number of rows than one.
-            MissingExtra: a data frame came and narwhals is not installed.
+            InvalidData: The context is a data frame with a number of rows other than one.
+            MissingExtra: The context is a data frame and narwhals is not installed.
         """
         if type(context) is dict:
-            with suppress(Exception):  # all of them plain, without an array for each; else as a table is read
+            # Fast path for plain values, without an array for each. Any other value is read as in a table.
+            with suppress(Exception):
                 return np.array([read(context[name]) for name, read in self._quick.items()])
         if not _is_frame(context):
             return np.asarray(self.points([context])[0])
         count = _rows_of(context)
         if count != 1:
-            raise InvalidData(f"context has {count} rows, expected one person's")
+            raise InvalidData(f"context has {count} rows, expected the row of one user")
         return np.asarray(self.points(context)[0])
 
     def points(self, contexts: object) -> FloatArray:
-        """(B, d) encoded contexts of several people, a row of NaN for each that cannot be read.
+        """Return the encoded contexts of several users (B, d), with a row of NaN for an unreadable context.
 
         Args:
-            contexts: a pandas, polars or pyarrow table; a mapping from the schema's names to columns; an
-                array (B, d) in the schema's order; or a list of what `point` takes. Further columns are
-                ignored.
+            contexts: A pandas, polars or pyarrow table; a mapping from the schema's names to columns; an
+                array (B, d) in the schema's order; or a list of contexts as `point` takes them. Further
+                columns are ignored.
 
         Raises:
-            InvalidData: nobody, or a table without one of the schema's columns, or with columns of different
-                length: how it was sent, not what it says of a person.
+            InvalidData: The table has no rows, lacks one of the schema's columns, or has columns of different
+                lengths. The values of a context cause no error.
         """
         table, count = self._columns(contexts)
         if count == 0:
-            raise InvalidData("contexts: expected at least one person")
+            raise InvalidData("contexts has no rows, expected at least one user")
         points = _untold(self.contexts.points, table)
-        # also where a caller wrote into the table meanwhile
+        # A caller may change the table while it is read: check the result, not the table.
         points[~np.isfinite(points).all(axis=1)] = np.nan
         return points
 
     def readable(self, contexts: object) -> tuple[FloatArray, BoolArray]:
-        """(B, d) encoded contexts, a public point for whoever cannot be read, and (B,) who can be read.
+        """Return encoded contexts (B, d), and which of them could be read (B,).
+
+        An unreadable context becomes the origin, a public point.
 
         Raises:
-            InvalidData: as `points`; or nobody can be read, and the first reason is said as by `encode`.
+            InvalidData: As for `points`; or no context can be read, with the reason that `encode` gives.
         """
         people = [contexts] if self._is_one(contexts) else contexts
         points = self.points(people)
@@ -152,33 +155,36 @@ class Menu:
         return np.where(known[:, None], points, 0.0), known
 
     def encode(self, contexts: object) -> FloatArray:
-        """(n, d) encoded contexts, where all of them must be readable; takes what `points` takes.
+        """Return encoded contexts (n, d), all of which must be readable.
+
+        Args:
+            contexts: Contexts as `points` takes them, or one user's context.
 
         Raises:
-            InvalidData: the first column that cannot be read, by name, and never a value.
+            InvalidData: A context cannot be read. The message names its first such column and never a value.
         """
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
         return _untold(self.contexts.encode, table)
 
     def check(self, contexts: object) -> TableCheck:
-        """What would become of these people's cells, or one person's, as `Schema.check` counts them.
+        """Count how the cells of these contexts, or of one context, are read; see `Schema.check`.
 
         Raises:
-            InvalidData: how it was sent, as for `points`.
+            InvalidData: The table is invalid, as for `points`.
         """
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
         return _untold(self.contexts.check, table)
 
     def findings(self, contexts: Sequence[Any]) -> list[list[Finding]]:
-        """Return the cells that cannot be read as they are, for each person and by column.
+        """Return, for each user, a finding for every column whose cell cannot be read as it is.
 
-        `point` reads whoever has none refused.
+        `point` can read a context if none of its findings is refused.
 
-        Privacy: what is found of a person depends on this person's context and the public columns alone. Show
-        it to whoever brought the context, and to nobody else.
+        Privacy: The findings about a user depend on that user's context and the public columns alone. Show
+        them to the client that sent the context, and to nobody else.
 
         Raises:
-            InvalidData: how it was sent, as for `points`.
+            InvalidData: The table is invalid, as for `points`.
         """
         table, count = self._columns(contexts)
         found: list[list[Finding]] = [[] for _ in range(count)]
@@ -189,15 +195,15 @@ class Menu:
         return found
 
     def refuse(self, context: object, available: object) -> None:
-        """Say why one person's context, or what is `available` to them, cannot be answered.
+        """Raise the error for one user's unreadable context or invalid list of `available` arms.
 
         Raises:
-            InvalidData: always; it names columns and types, and never a value.
+            InvalidData: Always. The message names columns and types, and never a value.
         """
         kind = type(context)
         if hasattr(kind, "keys"):
             missing: list[str] = []
-            with suppress(Exception):  # whatever it raises tells of what it holds
+            with suppress(Exception):  # the error of a caller's object could show its values
                 known = set(context.keys())  # type: ignore[attr-defined]
                 missing = [name for name in self.contexts.names if name not in known]
             if missing:
@@ -211,17 +217,17 @@ class Menu:
             )
         self.encode(context if _is_frame(context) else [context])
         if available is None:
-            raise InvalidData("the context changed while it was read: pass one that nothing else writes into")
+            raise InvalidData("the context changed while it was read: pass one that no other code changes")
         if self._ambiguous(available):
             raise InvalidData(
-                "available: booleans, one an arm, could be marks or labels, as an arm is labelled 0, 1, True "
-                "or False: leave available out where all arms are to be had, else list the labels of those "
-                "that are, as 0 and 1 where these are the labels"
+                "available has a boolean for each arm, which could be marks or labels: an arm is labelled 0, "
+                "1, True or False. Pass the labels of the available arms, as 0 and 1, or leave available out "
+                "if all arms are available"
             )
         raise InvalidData(f"available: expected a list of labels, at least one, of the {self.n_arms} arms")
 
     def sets(self, points: FloatArray) -> FloatArray:
-        """(B, K, d + 1) every encoded context (B, d) beside every arm."""
+        """Return decision sets (B, K, d + 1): each encoded context of (B, d) with the code of each arm."""
         people, dim = points.shape
         rows = np.empty((people, self.n_arms, dim + 1))
         rows[:, :, :-1] = points[:, None, :]
@@ -231,10 +237,10 @@ class Menu:
     # -- arms -------------------------------------------------------------------------------------
 
     def cells(self, labels: object) -> IntArray:
-        """(n,) codes of arms, -1 for what is none; labels are compared by value, as categories are.
+        """Return the codes (n,) of arms, -1 for an unknown label. Labels are compared by value.
 
         Raises:
-            InvalidData: no list of labels.
+            InvalidData: `labels` is not a list.
         """
         if isinstance(labels, Coded):
             return np.asarray(labels.spread(self.cells(labels.values)))
@@ -244,7 +250,7 @@ class Menu:
         return self.arms.codes(labels)
 
     def offered(self, labels: object) -> BoolArray:
-        """(K,) which arms a person may be given; none where something listed is no arm, or is no list."""
+        """Return which arms are available (K,); none if a label is unknown or `labels` is not a list."""
         mask = np.zeros(self.n_arms, dtype=np.bool_)
         if self._ambiguous(labels):
             return mask
@@ -257,7 +263,7 @@ class Menu:
         return mask
 
     def _ambiguous(self, labels: object) -> bool:
-        """Whether these are booleans, one an arm, some of which would be taken for labels."""
+        """Return True for a list of booleans, one for each arm, if a boolean is also an arm's label."""
         try:
             marks = len(labels) == self.n_arms and {type(one) for one in labels} <= {bool, np.bool_}  # type: ignore[arg-type, attr-defined]
         except Exception:  # noqa: BLE001 - as in `points`
@@ -265,24 +271,28 @@ class Menu:
         return marks and any(self.arms.code(mark) >= 0 for mark in (True, False))
 
     def all_offered(self, available: object, count: int) -> BoolArray:
-        """(B, K) the same for `count` people: booleans (B, K), or a list of labels a person.
+        """Return which arms are available to each of `count` users (B, K).
+
+        Args:
+            available: Booleans (B, K), or a list of labels for each user.
+            count: Number of users, B.
 
         Raises:
-            InvalidData: booleans of another shape, or not one list a person.
+            InvalidData: The booleans have another shape, or the number of lists is not `count`.
         """
         shape = (count, self.n_arms)
         if isinstance(available, np.ndarray) and available.dtype == np.bool_ and available.shape == shape:
             return available
         if not isinstance(available, Sequence) or isinstance(available, str) or len(available) != count:
             raise InvalidData(
-                f"available: expected booleans of shape {shape}, or {count} lists of labels, one a person"
+                f"available: expected booleans of shape {shape}, or {count} lists of labels, one a user"
             )
         return np.array([self.offered(labels) for labels in available])
 
     # -- reading ----------------------------------------------------------------------------------
 
     def _is_one(self, contexts: Any) -> bool:
-        """Whether this is one person's context and no table."""
+        """Return True for one user's context, False for a table of several."""
         kind = type(contexts)
         if isinstance(contexts, Mapping):
             return _is_cell(next(iter(contexts.values()), None))
@@ -294,13 +304,13 @@ class Menu:
         return in_order and len(contexts) == len(self.contexts.names) and all(map(_is_cell, contexts))
 
     def _columns(self, contexts: Any) -> tuple[Any, int]:
-        """A table that `Schema.encode` reads, and its number of rows."""
+        """Return contexts as a table that `Schema.encode` reads, and its number of rows."""
         names = self.contexts.names
         if _is_frame(contexts):
             return contexts, _rows_of(contexts)
         if isinstance(contexts, Mapping):
             if self._is_one(contexts):
-                raise InvalidData("contexts is one person's: expected those of several, as a list or a table")
+                raise InvalidData("contexts is one user's context, expected a list of contexts or a table")
             missing = [name for name in names if name not in contexts]
             if missing:
                 raise InvalidData(f"the table lacks the declared columns {missing}")
@@ -308,7 +318,7 @@ class Menu:
                 columns = {name: contexts[name] for name in names}
                 sizes = {len(column) for column in columns.values()}
             except Exception:  # noqa: BLE001 - as in `points`
-                raise InvalidData("the table has a column that is no sequence, or cannot be had") from None
+                raise InvalidData("the table has a column that is no sequence or cannot be read") from None
             if len(sizes) != 1:
                 raise InvalidData("the columns of the table have different lengths")
             return columns, sizes.pop()
@@ -331,21 +341,21 @@ class Menu:
 
 
 def _untold(read: Callable[..., _T], table: Any) -> _T:
-    """Return a method's result on a table; an error never repeats what a caller's object says."""
+    """Return a method's result on a table, without repeating the text of a caller's error."""
     try:
         return read(table, ignore_extra=True)
     except (InvalidData, MissingExtra):
         raise
-    except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
+    except Exception:  # noqa: BLE001 - the error of a caller's object could show its values
         raise InvalidData("contexts cannot be read") from None
 
 
 class _Slow(Exception):
-    pass
+    """Raised for a value that the fast path does not read."""
 
 
 def _quick(column: object) -> Callable[[Any], float]:
-    """What a column makes of one plain and proper value: the number that its `encode` gives, or `_Slow`."""
+    """Return a fast form of a column's `encode` for one plain value; it raises `_Slow` for other values."""
     if type(column) is Categories:
         codes, kind = {value: float(code) for code, value in enumerate(column.values)}, type(column.values[0])
 
@@ -372,45 +382,45 @@ def _quick(column: object) -> Callable[[Any], float]:
 
 
 def _is_frame(table: object) -> bool:
-    kind = type(table)  # asked instead of the frame: a lazy one would resolve its columns
+    kind = type(table)  # not the object: `hasattr` on a lazy frame would compute its columns
     return hasattr(kind, "columns") or hasattr(kind, "column_names")
 
 
 def _rows_of(frame: Any) -> int:
-    """Rows of a data frame; InvalidData where it has no number of them, as a lazy one."""
+    """Return a data frame's number of rows; raise InvalidData for a lazy one, which does not know it."""
     try:
         return len(frame)
     except Exception:  # noqa: BLE001 - as in `Menu.points`
         raise InvalidData(
-            f"the {type(frame).__name__} does not say how many rows it has: collect a lazy one first"
+            f"the {type(frame).__name__} has no known number of rows: collect a lazy frame first"
         ) from None
 
 
 def _cells(person: Any, names: tuple[str, ...]) -> Sequence[object]:
-    """A person's values in the order of `names`, None for each that is not there or cannot be had."""
-    nobody = (None,) * len(names)
+    """Return a user's values in the order of `names`, None for a value that is missing or unreadable."""
+    unreadable = (None,) * len(names)
     try:
-        if hasattr(type(person), "keys"):  # a dict, a row of pandas, of a database
+        if hasattr(type(person), "keys"):  # a dict, a row of pandas or of a database
             known = set(person.keys())
             return [person[name] if name in known else None for name in names]
         if hasattr(type(person), "_fields") or is_dataclass(type(person)):
             return [getattr(person, name, None) for name in names]
         if _reads(type(person)):
             cells = list(person)
-            return cells if len(cells) == len(names) else nobody
+            return cells if len(cells) == len(names) else unreadable
     except Exception:  # noqa: BLE001 - as in `Menu.points`
-        return nobody
-    return nobody
+        return unreadable
+    return unreadable
 
 
 def _reads(kind: type) -> bool:
-    """Whether a context of this type, which has no keys, is read: by fields, or in the schema's order."""
+    """Return True if a context of this type without keys is read, by its fields or in the schema's order."""
     in_order = issubclass(kind, Sequence | np.ndarray) and not issubclass(kind, str | bytes)
     return in_order or is_dataclass(kind)
 
 
 def _size(context: object) -> int | None:
-    """How many values stand there in order; None for a dataclass, which has names, and where it fails."""
+    """Return the number of values of a sequence; None for a dataclass, or if its length cannot be read."""
     try:
         return len(context)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - as in `Menu.points`
@@ -418,5 +428,5 @@ def _size(context: object) -> int | None:
 
 
 def _is_cell(value: object) -> bool:
-    """Whether this is one value and no column, and no person."""
+    """Return True for a single value, False for a column or a context."""
     return value is None or isinstance(value, str | bytes | numbers.Number | np.generic)

@@ -1,11 +1,11 @@
-"""What the messages of an Arrow file unfold to, read off their description before any of it is decoded.
+"""Decoded size of an Arrow file's messages, computed from their descriptions before they are decoded.
 
-An Arrow file (also called IPC or Feather, version 2) is a row of messages, each a description and a body
-whose buffers may be compressed. Arrow makes room for as many bytes as a compressed buffer says that it
-unfolds to, and a small file can say any number. The description is a flatbuffer; of its tables these fields
-are needed:
+An Arrow file (also called IPC or Feather, version 2) is a sequence of messages. Each has a description and a
+body, whose buffers may be compressed. Arrow allocates the number of bytes that a compressed buffer declares
+as its decoded size, and a small file can declare any number. The description is a flatbuffer, of which these
+fields are read:
 
-| table | field: what |
+| table | fields |
 |---|---|
 | Message | 2: header, a RecordBatch or a DictionaryBatch |
 | DictionaryBatch | 1: data, a RecordBatch |
@@ -20,15 +20,15 @@ __all__ = ["unfolded"]
 
 
 def unfolded(description: memoryview, body: memoryview, *, dictionary: bool) -> tuple[int, int]:
-    """(rows, bytes) of a message when it is decoded.
+    """Return the number of rows and of bytes of a message after decoding.
 
     Args:
-        description: of the message, a flatbuffer.
-        body: its buffers.
-        dictionary: whether it holds a dictionary and not rows.
+        description: The message's description, a flatbuffer.
+        body: The message's buffers.
+        dictionary: True for a message with a dictionary, False for one with rows.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: The message is damaged.
     """
     try:
         batch = _pointed(description, _field(description, _pointed(description, 0), 2))
@@ -52,12 +52,12 @@ def unfolded(description: memoryview, body: memoryview, *, dictionary: bool) -> 
 
 
 def _pointed(data: memoryview, at: int) -> int:
-    """Where the offset at `at` points to."""
+    """Return the position to which the offset at `at` points."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _field(data: memoryview, table: int, number: int) -> int:
-    """Where a field of a table stands; 0 where it has none, and counts as its default."""
+    """Return the position of a table's field; 0 if the field is absent and has its default."""
     layout = table - int(struct.unpack_from("<i", data, table)[0])
     if layout < 0:
         raise ValueError

@@ -1,4 +1,4 @@
-"""Map rows to persons, and select the rows of each person that count."""
+"""Map rows to users, and select the rows of each user that count under a contribution bound."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ __all__ = ["Owners", "first_rows"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Owners:
-    """The person of each row. Raw data.
+    """The user of each row. This is raw data.
 
     Attributes:
-        numbers: (n,) number of each row's person, -1 if its id names nobody.
-        texts: id of each person, by number; see `_checks.person`.
+        numbers: Number of each row's user (n,); -1 if the row has no valid id.
+        texts: Id of each user, by number; see `_checks.person`.
     """
 
     numbers: IntArray
@@ -28,15 +28,15 @@ class Owners:
 
     @property
     def named(self) -> BoolArray:
-        """(n,) which rows have a person."""
+        """Mask (n,) of the rows that have a user."""
         return np.asarray(self.numbers >= 0)
 
     @classmethod
     def of(cls, users: object, *, count: int) -> "Owners":
-        """Read one user id per row. A missing or unreadable id gives -1.
+        """Read a user id for each row. A missing or unreadable id gives -1.
 
         Raises:
-            InvalidData: no list of ids, or another number of them; see `_checks.people`.
+            InvalidData: `users` is not a list of `count` ids; see `_checks.people`.
         """
         if isinstance(users, Owners) and len(users) == count:
             return users
@@ -44,14 +44,14 @@ class Owners:
             ids, places = users.values.tolist(), users.codes
         else:
             ids, places = _checks.people(users, count=count, what="row"), None
-            # comparing ids of other types could run a caller's code
+            # Only str or int: comparing ids of other types could run a caller's code.
             if set(map(type, ids)) in ({str}, {int}):
                 known = {one: place for place, one in enumerate(dict.fromkeys(ids))}
                 places = np.fromiter(map(known.__getitem__, ids), np.int64, len(ids))
                 ids = list(known)
         found = list(map(_checks.person_in, ids))
         texts = [text for text in dict.fromkeys(found) if text is not None]
-        if len(texts) == len(found):  # each id is another person
+        if len(texts) == len(found):  # every id is distinct
             of_ids = np.arange(len(texts))
         else:
             numbers: dict[str | None, int] = dict(zip(texts, range(len(texts)), strict=True))
@@ -61,22 +61,22 @@ class Owners:
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
-    """(n,) True for the first rows of every person, up to `most` in all.
+    """Return a mask (n,) of each user's first rows, at most `most` of them.
 
-    Rows without a person are not kept: otherwise one person could bring any number of rows without an id.
+    Rows without a user are left out: otherwise one user could contribute any number of rows without an id.
 
     Args:
-        numbers: (n,) number of each row's person, -1 for nobody.
-        most: largest number of rows per person.
-        had: (persons,) earlier rows of each person.
+        numbers: Number of each row's user (n,); -1 for a row without a user.
+        most: Largest number of rows of a user, `had` included.
+        had: Number of earlier rows of each user (users,).
     """
     named = numbers >= 0
-    together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some persons may have no row
-    kept = np.append(together <= most, False)[numbers]
-    rows = np.flatnonzero(~kept & named)  # of persons who have too many
+    together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some users may have no row here
+    kept = np.append(together <= most, False)[numbers]  # index -1 reads the appended False
+    rows = np.flatnonzero(~kept & named)  # rows of users with more than `most`
     of = numbers[rows]
     order = np.argsort(of, kind="stable")
-    earlier = np.empty(len(of), dtype=np.int64)  # rows of the same person that stand before
+    earlier = np.empty(len(of), dtype=np.int64)  # number of the same user's rows above this row
     earlier[order] = np.arange(len(of)) - np.searchsorted(of[order], of[order])
     kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most
     return np.asarray(kept)

