@@ -335,7 +335,7 @@ def test_what_it_cannot_do_is_said():
     for changes, message in (
         (box, "contexts= and arms="),
         ({"kernel": dpb.kernels.SquaredExponential(lengthscale=0.3)}, "no kernel"),
-        ({"tuning": GPTuning(release="marginals", decision_sets="public")}, "contexts and rewards alike"),
+        ({"tuning": GPTuning(release="marginals", decision_sets="public")}, "both contexts and rewards"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             policy(**changes)

@@ -1,9 +1,14 @@
-"""A randomised log as a table: its columns coded into public cells, learned from once, published.
+"""`LoggedTable`: logged bandit data in a table, coded into public cells, learned from once and published.
 
-`LoggedTable.of_people` codes a table of people with contexts and arms, `LoggedTable.described` one that a
-TOML file describes, `LoggedTable.read` one of numbers between bounds; `publish` spends the promise, on the
-law of contexts and on the function, and gives a `PublishedTable`: a `PublishedCells` that knows the table's
-names. Use it through `dpbandits.central.logged.once`, which charges a ledger and publishes once.
+There are three ways to code a table:
+
+- `LoggedTable.of_people`: contexts and arms in named columns;
+- `LoggedTable.described`: a table that a TOML file describes;
+- `LoggedTable.read`: numbers between bounds.
+
+`publish` spends the promise, on the law of contexts and on the function, and returns a `PublishedTable`: the
+function with the names of the table. Use it through `dpbandits.central.logged.once`, which charges a ledger
+and publishes once.
 """
 
 import hashlib
@@ -74,11 +79,14 @@ __all__ = [
 ]
 
 HISTOGRAM_SHARE = 0.2
-"""Share of epsilon spent on the law of contexts, unless it is declared uniform."""
+"""Share of epsilon for the law of contexts, unless it is declared uniform."""
 
 WEIGHTED_BOUND = 2.0
-"""Bound of marginal tables if rows have propensities, in largest distances of a reward from the middle: an
-arm of half the uniform chance is not cut. It was chosen on tuning tables."""
+"""Default clipping bound of marginal tables if rows have propensities.
+
+The unit is the largest distance of a reward from the middle. An arm with half the uniform chance is not
+clipped. Chosen on tuning tables.
+"""
 
 READ_ARMS = (
     "The list of arms was read from the table and is published, and the size of the release depends on it. "
@@ -86,7 +94,7 @@ READ_ARMS = (
     "public anyway."
 )
 _DRAWN, _PAID = "arm", "reward"
-"""Names of the columns of a drawn log, if a table says the reward of every arm."""
+"""Names of the columns of a simulated log, for a table with the reward of every arm."""
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -98,16 +106,17 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class LogColumns:
-    """Which column is what.
+    """Roles of the columns.
 
     Args:
-        contexts: of the contexts.
-        action, reward: of the action and of the reward.
-        propensity: of the chance that each action had; None where actions were drawn uniformly.
-        user: of the person a row belongs to; None where nobody has two rows, which is not checked then.
+        contexts: Names of the context columns.
+        action: Name of the action column.
+        reward: Name of the reward column.
+        propensity: Name of the column with each action's chance; None if actions were drawn uniformly.
+        user: Name of the user column; None if no user has two rows, which is then not checked.
 
     Raises:
-        InvalidParameter: a column is named twice.
+        InvalidParameter: A column is named twice.
     """
 
     contexts: Sequence[str]
@@ -123,29 +132,32 @@ class LogColumns:
         optional = [self.propensity, self.user]
         if len(self.kinds) != len(self.contexts) + 4 - optional.count(None):
             raise InvalidParameter(
-                "a column is named twice: contexts, action, reward and the others are different"
+                "a column is named twice: contexts, action, reward and the others must be different"
             )
 
     @property
     def kinds(self) -> dict[str, type]:
-        """Type of every column, by name."""
+        """Types of all columns, by name."""
         numbers, texts = [*self.contexts, self.propensity, self.reward], [self.action, self.user]
         kinds = {**dict.fromkeys(numbers, float), **dict.fromkeys(texts, str)}
         return {name: kind for name, kind in kinds.items() if name is not None}
 
 
 def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
-    """Largest cost of `LoggedTable.publish`, whatever the table: it is paid before anything is drawn.
+    """Return the largest cost of `LoggedTable.publish` for any table. It is charged before noise is drawn.
 
-    The histogram is pure. Which certificate the release gets is known once there is a histogram, but its rho
-    is at most mu^2/2, mu being that of real-valued Gaussian noise which keeps the release's promise: a
-    near-Gaussian certificate has a smaller mu; and what mu^2/2-zCDP proves is no better than the promise, so
-    that a zCDP certificate which proves it has no larger rho. How far from Gaussian the noise will be has no
-    such bound: a Gaussian account is charged the promise.
+    The histogram is pure. The certificate of the release is known only after the histogram. Its rho is at
+    most mu^2/2, where mu is that of real-valued Gaussian noise with the release's promise:
+
+    - a near-Gaussian certificate has a smaller mu;
+    - mu^2/2-zCDP proves no better than the promise, so a zCDP certificate of the promise has no larger rho.
+
+    The distance of the noise from Gaussian has no such bound, so a Gaussian accountant is charged the
+    promise.
 
     Example:
         >>> cost = cost_of_publishing(JointDP(epsilon=1, delta=1e-6), uniform_contexts=False)
-        >>> float(round(cost.rho, 4)), cost.mu  # of which the histogram 0.02
+        >>> float(round(cost.rho, 4)), cost.mu  # the histogram's part is 0.02
         (0.0385, None)
     """
     histogram = 0.0 if uniform_contexts else HISTOGRAM_SHARE * privacy.epsilon
@@ -158,21 +170,21 @@ def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LoggedTable:
-    """A log in cells: raw data.
+    """Logged data in cells: raw data.
 
     Attributes:
-        columns: which column was what.
-        reward_range: public (low, high).
-        kernel: over (action, contexts), or (arm, contexts), in shares of their ranges.
-        action_cells: public cells.
-        arms: names of arms, or None where actions are numbers with a range.
-        arms_were_read: whether the names come from the table and not from a public list.
-        rows: arguments of `ExploreThenCommit.learn`.
-        menu: contexts and arms, where rows are of people; None where they are numbers between bounds.
-        people: of `rows`, contexts and actions as the menu reads them.
-        range_cells: cells of contexts that are numbers between bounds.
-        lengthscale: of the kernel, as a share of each range.
-        release: "features" or "marginals", see `ExploreTuning.release`; None for what `release_for` takes.
+        columns: Roles of the columns.
+        reward_range: Public range (low, high).
+        kernel: Kernel over (action, contexts), or (arm, contexts), in shares of their ranges.
+        action_cells: Public cells of actions.
+        arms: Names of arms, or None if actions are numbers with a range.
+        arms_were_read: True if the names come from the table and not from a public list.
+        rows: Arguments of `ExploreThenCommit.learn`.
+        menu: Contexts and arms; None if contexts are numbers between bounds.
+        people: Contexts and actions of `rows` in the form that the menu reads.
+        range_cells: Cells of contexts that are numbers between bounds.
+        lengthscale: Lengthscale of the kernel, as a share of each range.
+        release: "features" or "marginals", see `ExploreTuning.release`; None chooses by `release_for`.
     """
 
     columns: LogColumns
@@ -190,10 +202,10 @@ class LoggedTable:
 
     @cached_property
     def context_cells(self) -> CellMeasure:
-        """Public cells of contexts; InvalidParameter where people have too many for features."""
+        """Public cells of contexts. Raises `InvalidParameter` if there are too many for features."""
         if self.range_cells is not None:
             return self.range_cells
-        if self.menu is None:  # one of both is always there; for type checkers
+        if self.menu is None:  # never both None; for type checkers
             raise InvalidParameter("the log has no contexts")
         return law_of(self.menu).measure
 
@@ -214,26 +226,28 @@ class LoggedTable:
         clip: bool = False,
         release: ReleaseName | None = None,
     ) -> "LoggedTable":
-        """Code a table with a row a decision: who it was about, which arm, what it paid.
+        """Code a table with one row per decision: context, arm and reward.
+
+        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row counts
+        zero.
 
         Args:
-            table: a pandas, polars or pyarrow table, or a mapping of columns.
-            contexts: public columns of a person's context.
-            arms: public labels of all arms.
-            action, reward: columns of the arm that was given and of its reward.
-            reward_range: public (low, high).
-            propensity: column of the chance that the arm had; None where arms were drawn uniformly.
-            user: column of the person whose row it is; None where nobody has two, which is not checked then.
-            lengthscale: of the kernel, as a share of each range.
-            clip: move rewards outside to their bounds.
-            release: what will be published, "features" or "marginals"; see `ExploreTuning.release`. None
-                leaves it to `release_for`.
-
-        What cannot be read (missing, off its bounds, no arm) is no error: its row counts zero.
+            table: A pandas, polars or pyarrow table, or a mapping of columns.
+            contexts: Public columns of a user's context.
+            arms: Public labels of all arms.
+            action: Name of the column with the arm.
+            reward: Name of the column with the reward.
+            reward_range: Public range (low, high).
+            propensity: Name of the column with the arm's chance; None if arms were drawn uniformly.
+            user: Name of the user column; None if no user has two rows, which is then not checked.
+            lengthscale: Lengthscale of the kernel, as a share of each range.
+            clip: True to clip rewards to the range.
+            release: Kind of release, "features" or "marginals"; see `ExploreTuning.release`. None
+                chooses by `release_for`.
 
         Raises:
-            InvalidParameter: contexts or arms that are none, or a column that is named twice.
-            InvalidData: no table, or a column is missing.
+            InvalidParameter: Contexts or arms are empty, or a column is named twice.
+            InvalidData: This is no table, or a column is missing.
 
         Example:
             >>> from dpbandits.tables import Categories, Range
@@ -278,16 +292,16 @@ class LoggedTable:
     ) -> "LoggedTable":
         """Code a table that a TOML file describes.
 
-        A table that says what every arm would have paid becomes a log by public coins, which draw each row's
-        arm uniformly: no row's own cells have a say in it.
+        A table with the reward of every arm becomes a log by public coins, which draw each row's arm
+        uniformly. The draws do not depend on the rows' values.
 
         Args:
-            described: what the file says.
-            table: what `described.read(lenient=True)` gave.
-            lengthscale, clip, release: as `of_people` takes them.
+            described: Parsed description.
+            table: Result of `described.read(lenient=True)`.
+            lengthscale, clip, release: As for `of_people`.
 
         Raises:
-            InvalidParameter: the file says nothing of arms and rewards.
+            InvalidParameter: The file does not describe arms and rewards.
         """
         outcome, user = described.outcome, described.user
         if outcome is None:
@@ -340,7 +354,7 @@ class LoggedTable:
         if release is not None:
             one_of(release, get_args(ReleaseName), name="release")
         if release == "marginals" and lengthscale != LENGTHSCALE:
-            raise InvalidParameter("lengthscale: marginal tables have no kernel, leave it out or the release")
+            raise InvalidParameter("lengthscale: marginal tables have none; leave out lengthscale or release")
         limits, chance, user = (span.low, span.high), columns.propensity, columns.user
         return cls(
             columns=columns,
@@ -378,25 +392,25 @@ class LoggedTable:
     ) -> "LoggedTable":
         """Code a table whose columns have the types of `columns.kinds`.
 
-        Args:
-            table: column -> (n,) values, as an array or `Coded`.
-            columns: which column is what.
-            bounds: public (low, high) of contexts, of the action unless it has arms, and of the reward.
-            arms: public names of arms; without them text and integers in the table are arms.
-            lengthscale: of the kernel, as a share of each range.
-            clip: move contexts and rewards outside to their bounds.
+        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row counts
+        zero. The number of bounds alone decides whether the action has arms.
 
-        What cannot be read (missing, off its bounds, no arm) is no error: its row counts zero. Whether the
-        action has arms is said by the number of bounds alone.
+        Args:
+            table: Values (n,) by column, as an array or `Coded`.
+            columns: Roles of the columns.
+            bounds: Public (low, high) of contexts, of the action unless it has arms, and of the reward.
+            arms: Public names of arms; without them, text and integers in the table are arms.
+            lengthscale: Lengthscale of the kernel, as a share of each range.
+            clip: True to clip contexts and rewards to their bounds.
 
         Raises:
-            InvalidParameter: bounds or arms that do not fit.
+            InvalidParameter: Bounds or arms do not fit.
         """
         contexts = len(columns.contexts)
         if len(bounds) != contexts + 1 and (arms is not None or len(bounds) != contexts + 2):
             raise InvalidParameter(
-                f"{len(bounds)} bounds, expected {contexts + 1} where the action has arms: one a context "
-                f"and the reward; or {contexts + 2} where it is a number, its own before the reward's"
+                f"{len(bounds)} bounds, expected {contexts + 1} if the action has arms: one per context "
+                f"and the reward's; or {contexts + 2} if it is a number, its own before the reward's"
             )
         if len(bounds) == contexts + 1:
             cells = _by_values(table[columns.action])
@@ -437,18 +451,18 @@ class LoggedTable:
 
     @cached_property
     def _rows(self) -> dict[str, Any]:
-        """`rows`, its persons read once for all that learn from them."""
+        """`rows` with user ids parsed once, for all objects that learn from them."""
         users = self.rows["users"]
         return self.rows | {"users": None if users is None else Owners.of(users, count=len(users))}
 
     def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> None:
-        """Spend nothing: whatever is wrong with the arguments and the ids shows now.
+        """Check the arguments and the ids, without spending anything.
 
         Raises:
-            InvalidParameter, InvalidData: as `ExploreThenCommit` and its `learn`.
+            InvalidParameter, InvalidData: As for `ExploreThenCommit` and its `learn`.
 
         Warns:
-            NothingToLearn: before any data.
+            NothingToLearn: The warning comes before any data.
         """
         self._policy(privacy, None, bound, horizon)
         self._rows  # noqa: B018 - reads the ids
@@ -456,18 +470,17 @@ class LoggedTable:
     def unsafe_left_out(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None
     ) -> dict[str, int]:
-        """How many rows will count nothing (see `Shard.unsafe_rehearse`): raw data, as the table is."""
+        """Return how many rows will count zero (see `Shard.unsafe_rehearse`): raw data, like the table."""
         policy = self._policy(privacy, None, bound, horizon)
         return policy.shard().unsafe_rehearse(**self._rows_for(policy))
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
-        """Return a digest, under a secret key, of all rows, of their weights and of the arguments of
-        `publish`.
+        """Return a digest, under a secret key, of all rows, their weights and the arguments of `publish`.
 
-        It is secret itself where the key is known: whoever has both can try out tables.
+        Protect the digest, too: anyone with digest and key can test guesses of the table.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
+            warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
             config = self._policy(privacy, None, None, horizon).to_config()
         public: dict[str, Any] = {
             "config": config,
@@ -496,15 +509,17 @@ class LoggedTable:
         bound: float | None = None,
         uniform_contexts: bool = False,
     ) -> "PublishedTable":
-        """Spend the promise, at every call anew, and give the function; see `publish_once`.
+        """Spend the promise and return the function. Every call spends it again; see `publish_once`.
 
         Args:
-            privacy: in all, law of contexts included; delta above 0, but for marginal tables.
-            horizon: most rows that count, a public number chosen without looking at the table: what is
-                calibrated depends on it, and on no count of rows. Of a longer table the first rows count.
-            bound: largest weighted distance of a reward from the range's middle that is kept; default that
-                of the range's ends, and of marginal tables with propensities `WEIGHTED_BOUND` times that.
-            uniform_contexts: spend nothing on the law of contexts, and call it uniform: for features.
+            privacy: Total promise, including the law of contexts; delta above 0, except for marginal tables.
+            horizon: Public largest number of rows that count, chosen without looking at the table.
+                Calibration depends on it, and not on the number of rows. In a longer table the first rows
+                count.
+            bound: Clipping bound of a weighted reward's distance from the middle of the range. Default the
+                distance of the ends, or `WEIGHTED_BOUND` times that for marginal tables with propensities.
+            uniform_contexts: True to spend nothing on the law of contexts and declare it uniform; only for
+                features.
         """
         marginals = self.covered(privacy, uniform_contexts=uniform_contexts) == "marginals"
         law = None if marginals else ContextLaw(self.context_cells)
@@ -517,7 +532,7 @@ class LoggedTable:
                 users=self._rows["users"],
             )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
+            warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
             policy = self._policy(privacy, law, bound, horizon)
         policy.learn(**self._rows_for(policy))
         function = policy.publish()
@@ -536,30 +551,30 @@ class LoggedTable:
         )
 
     def covered(self, privacy: JointDP, *, uniform_contexts: bool = False) -> ReleaseName:
-        """Return `release_under`, and raise InvalidParameter if the promise and the option do not fit it."""
+        """Return `release_under`. Raises `InvalidParameter` if promise and option do not fit it."""
         found = self.release_under(privacy)
         if found == "features" and privacy.delta == 0.0:
             raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
         if found == "marginals" and uniform_contexts:
-            raise InvalidParameter("uniform_contexts: marginal tables count contexts: release features")
+            raise InvalidParameter("uniform_contexts: is for features only; marginal tables count contexts")
         return found
 
     def cost(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None, uniform_contexts: bool = False
     ) -> Cost:
-        """Largest cost of `publish` with the same arguments: it is paid before anything is drawn.
+        """Return the largest cost of `publish` with these arguments. It is charged before noise is drawn.
 
-        The law of the noise of marginal tables depends on the bound and the horizon, and so does the cost.
+        For marginal tables the noise depends on bound and horizon, and so does the cost.
         """
         if self.release_under(privacy) == "features":
             return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
+            warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
             policy = self._policy(privacy, None, bound, horizon)
         return cost_of_guarantee(policy.guarantee)
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
-        """Return the argument of `learn`: rows of people if the policy knows the menu, else cells."""
+        """Return the arguments of `learn`: contexts and arms if the policy has the menu, else cells."""
         return self._rows if policy.menu is None else self._rows | self.people
 
     def _policy(
@@ -569,7 +584,7 @@ class LoggedTable:
         bound: float | None,
         horizon: int,
     ) -> ExploreThenCommit:
-        """The policy that learns; `contexts` is the law in cells, by default their uniform one."""
+        """Return the policy that learns. `contexts` is the law in cells, by default uniform."""
         privacy = replace(privacy, user_ids=self.columns.user is not None)
         release = self.covered(privacy)
         if self.menu is not None and release == "marginals":
@@ -601,13 +616,14 @@ class LoggedTable:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published function and the names of the table that it was learned from; all of it is public.
+    """A published function with the names of the table that it was learned from; all of it is public.
 
     Attributes:
-        function: over actions and contexts.
-        contexts: names of context columns.
-        action, reward: names of these columns.
-        arms: names of arms, or None where actions are numbers.
+        function: Function over actions and contexts.
+        contexts: Names of context columns.
+        action: Name of the action column.
+        reward: Name of the reward column.
+        arms: Names of arms, or None if actions are numbers.
     """
 
     function: PublishedFunction
@@ -618,14 +634,14 @@ class PublishedTable:
 
     @property
     def action_names(self) -> list[str]:
-        """Every action as it is shown."""
+        """Names of all actions as they are shown."""
         if self.arms or not isinstance(self.function, PublishedCells):
             return self.arms or []
         return [f"{point:g}" for point in self.function.actions.points[:, 0]]
 
     @property
     def kinds(self) -> dict[str, type]:
-        """Type of every context column, by name."""
+        """Types of all context columns, by name."""
         menu = self.function.menu
         if menu is None:
             return dict.fromkeys(self.contexts, float)
@@ -633,21 +649,22 @@ class PublishedTable:
 
     @property
     def gaps(self) -> list[str]:
-        """Context columns that say what stands for a missing value."""
+        """Names of context columns that define a substitute for missing values."""
         columns = {} if self.function.menu is None else self.function.menu.contexts.columns
         return [name for name, column in columns.items() if column.missing is not None]
 
     @property
     def words(self) -> dict[str, Set[str]]:
-        """Column -> texts that are values of it, though they mean a missing one elsewhere."""
+        """Texts by column that are values of it, although they mean a missing value elsewhere."""
         columns = {} if self.function.menu is None else self.function.menu.contexts.columns
         known: dict[str, Set[str]] = {name: column.words for name, column in columns.items()}
         return {**known, self.action: frozenset(self.arms or ())}
 
     def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
-        """Contexts of a table, as the function takes them: (n, d), or the columns where rows are of people.
+        """Return contexts of a table as the function takes them: (n, d), or columns if there is a menu.
 
-        With `clip` at the nearest bound, as learned with it; of people the schema says what is clipped.
+        With `clip`, values outside their bounds are clipped, as in learning with it. With a menu the schema
+        decides what is clipped.
         """
         if self.function.menu is not None:
             return {name: table[name] for name in self.contexts}
@@ -659,30 +676,30 @@ class PublishedTable:
         return np.asarray(np.clip(rows, low, high))
 
     def action_cells(self, table: Mapping[str, ArrayLike | Coded]) -> IntArray:
-        """(n,) numbers of the actions in a table.
+        """Return the numbers (n,) of the actions in a table.
 
         Raises:
-            InvalidData: an action that is none of these.
+            InvalidData: An action is not known.
         """
         if self.function.menu is not None:
             coded = self.function.menu.cells(table[self.action])
             if (coded < 0).any():
                 raise InvalidData(
-                    f"the action column holds something else than the {len(self.action_names)} arms"
+                    f"the action column holds values other than the {len(self.action_names)} arms"
                 )
             return coded
         if self.arms is not None:
             cells = _by_values(table[self.action])
             coded = cells.spread(Arms(self.arms).codes(cells.values))
             if (coded < 0).any():
-                raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
+                raise InvalidData(f"the action column holds values other than the {len(self.arms)} arms")
             return coded
-        if not isinstance(self.function, PublishedCells):  # of people, see above; for type checkers
+        if not isinstance(self.function, PublishedCells):  # a menu was handled above; for type checkers
             raise InvalidData("the function has no actions but arms")
         return self.function.actions.locate(_numbers(table[self.action]), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
-        """The function's files, `columns.json`, and `manifest.json`, which binds them to each other."""
+        """Return the function's files, `columns.json`, and `manifest.json` with the digests of all."""
         names = {"context": self.contexts, "action": self.action, "arms": self.arms, "reward": self.reward}
         files = {**self.function.to_files(), _COLUMNS: f"{json.dumps(names)}\n".encode()}
         return {**files, _MANIFEST: _manifest(files)}
@@ -693,15 +710,15 @@ class PublishedTable:
         return hashlib.sha256(self.to_files()[_MANIFEST]).hexdigest()
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Make a folder of `to_files()`, whole or not at all, through to disk.
+        """Write the files of `to_files()` to a new folder, durably, and all or none.
 
         Raises:
-            InvalidParameter: there is something at its path already.
+            InvalidParameter: The path already exists.
         """
         folder = Path(directory).resolve()
         if is_taken(folder):
             raise InvalidParameter(
-                "the folder is there already and a release is never overwritten: name another"
+                "the folder exists already, and a release is never overwritten: name another folder"
             )
         folder.parent.mkdir(parents=True, exist_ok=True)
         staged = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
@@ -710,10 +727,10 @@ class PublishedTable:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedTable":
-        """Read what `save` wrote.
+        """Read a folder that `save` wrote.
 
         Raises:
-            CorruptState: damaged, mixed from several releases, or a function without names.
+            CorruptState: Files are damaged, come from several releases, or have no names.
         """
         folder = Path(directory)
         try:
@@ -747,7 +764,7 @@ class PublishedTable:
         return read
 
     def _names_fit(self) -> bool:
-        """Return whether there is a name for every context and every arm, each its own."""
+        """Return True if every context and every arm has its own name."""
         columns = [*self.contexts, self.action, self.reward]
         function, menu = self.function, self.function.menu
         if isinstance(function, PublishedCells):
@@ -764,7 +781,7 @@ class PublishedTable:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether something is there that is more than an empty folder."""
+    """Return True if the path exists and is not an empty folder."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -780,7 +797,7 @@ def _texts(values: object) -> list[str]:
 
 
 def _by_values(column: ArrayLike | Coded) -> Coded:
-    """A column by its different cells; equal ones may be written differently."""
+    """Return a column coded by its different cells; equal values may be written differently."""
     if isinstance(column, Coded):
         return column
     cells = array_of(column, flat=True).astype(np.object_).tolist()
@@ -792,7 +809,7 @@ def _by_values(column: ArrayLike | Coded) -> Coded:
 
 
 def _numbers(column: ArrayLike | Coded) -> FloatArray:
-    """Return cells (n,) as `numbers_of` reads them; a column of text is read once for each distinct text."""
+    """Return cells (n,) as numbers (`numbers_of`); each distinct text is converted once."""
     if isinstance(column, Coded):
         return column.spread(numbers_of(column.values))
     return numbers_of(array_of(column, flat=True))
@@ -803,7 +820,7 @@ def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
 
 
 def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
-    """Names of arms: those declared, or all that the table has."""
+    """Return the declared names of arms, or all that the table has."""
     if declared is not None:
         names = list(declared)
         if len(set(names)) != len(names) or not all(names):
@@ -823,13 +840,13 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> Floa
 
 
 def arms_by_coins(start: int, stop: int, *, n_arms: int) -> IntArray:
-    """(n,) arms that public coins draw uniformly for rows start..stop-1 of a table."""
+    """Return arms (n,) that public coins draw uniformly for rows start..stop-1 of a table."""
     uniforms = PublicCoins(0).uniform("learn/explore", start, stop, 1)[:, 0]
     return np.minimum(uniforms * n_arms, n_arms - 1).astype(np.int64)
 
 
 def _check_lengthscale(lengthscale: float) -> None:
-    if not 1e-3 <= number(lengthscale, name="lengthscale") <= 1e3:  # of cells a 24th of the range wide
+    if not 1e-3 <= number(lengthscale, name="lengthscale") <= 1e3:  # cells are a 24th of the range wide
         raise InvalidParameter("lengthscale: expected a share of each range, from 0.001 to 1000")
 
 

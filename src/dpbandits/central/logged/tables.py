@@ -1,35 +1,43 @@
-r"""Marginal tables of a randomised log of people with contexts and arms, released once.
+r"""Marginal tables of logged bandit data with contexts and arms, released once.
 
-Which tables is fixed before any data: groups of columns and bins that are expected to tell most, by public
-numbers alone. A log then is what its rows add up to, and parts of it may be summed anywhere: no row is kept.
+Public numbers decide, before any data, which tables there are: groups of columns and bins that are expected
+to be most informative. Rows are only added up, on any number of machines; no row is stored.
 
-**What a row adds**, in integers. Its reward less the public reference, divided by the public bound; where a
-propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
-integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
-counts. There is one such table for each of d columns, and one for each pair of columns if their noise is
-small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. Reward tables may
-share columns (`PAIRED_NOISE`, a public choice): a row is in one cell of each of them all the same. Rows are
-summed in many levels of a range, which are taken together to those of the tables when these are released.
-What cannot be read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at
-most U in size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so
-does one so small that rewards are cut.)
+**Contribution of a row**, in integers. The public reference is subtracted from its reward, and the difference
+is divided by the public bound. If the row has a propensity p, this is multiplied by 1/(K p). The result is
+clipped to [-1, 1] and rounded to a multiple of 1/U, U = 2^20.
 
-**Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
-count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
-those of others that move over the end of the horizon. A row that leaves, or enters, changes the sums by at
-most q U in L1, and counts by t in L1; the two together change counts by at most sqrt(2 t) in L2. In all
+The row adds this integer to one entry of each of q reward tables of its arm, and U to one entry of each of t
+tables of counts. A row that cannot be read adds nothing.
+
+- Counts: there is one table for each of d columns, and one for each pair of columns if their noise is small
+  enough (`PAIR_ERROR`, a public choice). So t is d or d (d + 1)/2, for any bins.
+- Rewards: tables may share columns (`PAIRED_NOISE`, a public choice). A row is still in one cell of each.
+- Levels: rows are summed in many fine levels of a range. The release merges them into the levels of the
+  tables.
+- Propensities are part of the row. The contribution to a reward table is at most U in size for every
+  propensity, so sensitivities do not depend on propensities. (A wrong propensity causes bias, and so does a
+  propensity so small that rewards are clipped.)
+
+**Sensitivity.** Neighbouring data sets differ in one user's rows, of which at most k count. The numbers of
+this user's rows that count may differ; let b be the larger number, b <= k. Then at most b rows leave the log
+and at most b enter: the user's own, and rows of others that cross the end of the horizon. A row that leaves,
+or enters, changes the sums by at most q U in L1, and the counts by t in L1. A pair of a leaving and an
+entering row changes the counts by at most sqrt(2 t) in L2.
+
+In total the sensitivities are
 
     sums: 2 q U k in L1;    counts: 2 t k in L1 and sqrt(2 t) k in L2.
 
-An entry is one of disjoint cells of a table. They may be taken together in any way: a row still adds to one
-entry of each table, and none of these bounds depends on how many there are.
+The entries of a table are disjoint cells. Merging cells in any way changes none of these bounds: a row still
+adds to one entry of each table.
 
 The same rows change sums and counts together, counts times an integer W, by at most k sqrt(4 q U^2 + 2 t W^2)
 in L2: `VectorNoise` has the derivation.
 
-**Noise and promise.** There are two laws. The one with less noise on the sums is taken, which is a public
-choice: it depends on q, epsilon, delta and the source of noise alone. What is certified differs, so a cost
-must be that of this q, which follows from columns, arms, horizon, reward range and bound.
+**Noise and promise.** There are two laws. The one with less noise on the sums is used. This is a public
+choice, which depends only on q, epsilon, delta and the noise source. The certificates differ, so a cost must
+be that of this q, which follows from columns, arms, horizon, reward range and bound.
 
 *Laplace.* Discrete Laplace noise of rate epsilon_v/(2 q U k) on the sums; on the counts discrete
 Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 t) k at (epsilon_x, delta):
@@ -38,17 +46,17 @@ Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 
 *Gaussian*, with delta above 0. Noise on sums and counts as one vector, calibrated to its L2 sensitivity at
 (epsilon, delta). Its deviation grows with sqrt(q), and that of Laplace noise with q.
 
-**Order.** Counts of each column alone are released first, in all levels. From them follow the levels of
-ranges in all other tables (`ends_of`): more of them lie where more people are. The sums and the counts of
-pairs come second, in these levels. So the second part's question depends on the first part's answer, and on
-nothing else of the data. Given any first answer, the L1 bounds of both parts of the counts are 2 d k and
-2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t - d)/t in them, which adds
-up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both parts add up to the square of
-the whole on every path, for counts alone as for counts and sums in one vector: `dpbandits.privacy.noise` says
-what that certifies, for releases that depend on earlier ones too. It counts the entries that a user's rows
-change, at most 2 k in each table on every path.
+**Order.** The counts of each single column are released first, in all fine levels. They determine the levels
+of ranges in all other tables (`ends_of`), with more levels where there are more users. The sums and the
+counts of pairs are released second, in these levels. So the second part is a query that depends on the first
+release and on nothing else of the data. Given any first release, the L1 bounds of both parts of the counts
+are 2 d k and 2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t - d)/t in
+them, which adds up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both parts add up
+to the square of the whole on every path, for counts alone as for counts and sums in one vector.
+`dpbandits.privacy.noise` states what that certifies, also for releases that depend on earlier ones. The
+certificate counts the entries that a user's rows change, at most 2 k in each table on every path.
 
-Everything else is computed from what was released.  QED.
+Everything else is computed from the release.  QED.
 """
 
 import math
@@ -110,71 +118,92 @@ __all__ = ["TableCalibration", "TableRelease", "TableRules"]
 _UNITS = round(1.0 / REWARD_UNIT)
 
 WIDER, BIAS, BIAS_OF_MISFIT = 1.6, 0.045, 2.0
-"""Constants of a released standard deviation. The posterior's is multiplied by the first. A bias is added:
-the second, in widths of the reward range, and the third times the tables' misfit. They were chosen on tuning
-tables so that nineteen of twenty expected rewards lie within two deviations."""
+"""Constants of a released standard deviation.
+
+The posterior's is multiplied by the first. A bias is added: the second, in widths of the reward range, plus
+the third times the tables' misfit. Chosen on tuning tables so that nineteen of twenty expected rewards lie
+within two deviations.
+"""
 
 SURE, LEAST_ROWS = 2.0, 0.01
-"""Deviations by which counts must fall short of the horizon to be believed, and the share of it that is taken
-at least."""
+"""Thresholds for the number of rows that counts tell.
+
+Counts below the horizon are believed if they fall short by the first number of deviations. The number is at
+least the second share of the horizon.
+"""
 
 EXPECTED_SHARE = 0.5
-"""Share of the prior's variance that expected errors are computed with: functions on tuning tables are
-smaller than what learning allows for."""
+"""Share of the prior variance used for expected errors; functions on tuning tables are that much smaller."""
 
 REMAINDER = 0.06
-"""Deviation of what main effects and pairs leave out of a reward function, in widths of the range, for
-expected errors; chosen on tuning tables."""
+"""Standard deviation of the part of a reward function beyond main effects and pairs, for expected errors.
+
+The unit is the width of the reward range. Chosen on tuning tables.
+"""
 
 PAIR_ERROR = 0.3
-"""Pairs of columns are counted if the noise of a count has at most this share of the people in one of
-`PAIR_CELLS` equal cells as its deviation."""
+"""Largest noise with which pairs of columns are counted.
+
+It is the deviation of a count's noise, as a share of the users in one of `PAIR_CELLS` equal cells.
+"""
 
 FEWEST_TABLES = 2
-"""Smallest number of tables with which, under Gaussian noise, a column that the search left out gets a table
-of its own."""
+"""Smallest number of tables with which columns that the search left out get one, under Gaussian noise."""
 
 PAIR_CELLS = 16
-"""Cells of a pair of ranges in a table of counts, with more than three columns."""
+"""Number of cells of a pair of ranges in a table of counts, with more than three columns."""
 
 FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), (1 << 20, 1 << 22)
-"""Levels of a range that rows are summed in: the most with which all sums and counts have at most so many
-entries (8 MiB, and 32 MiB if tables share columns)."""
+"""Fine levels of a range that rows are summed in, and limits on the number of entries.
+
+The largest number of levels is used with which sums and counts have at most this many entries (8 MiB, and
+32 MiB if tables share columns).
+"""
 
 PAIRED_BINS, MOST_PAIRED = (12, 8, 6, 4), 1536
-"""Bins of a range if every pair of columns has a reward table, the most that noise allows; and most cells of
-all these tables together."""
+"""Bins of a range if every pair of columns has a reward table, and most cells of all these tables together.
+
+The largest number of bins is used that noise allows.
+"""
 
 PAIRED_NOISE = 4.0
-"""Every pair of columns has a reward table if the variance of the noise in a mean cell is at most so many
-times that of its rewards."""
+"""Largest noise with which every pair of columns has a reward table.
+
+It is the ratio of the variance of the noise in a mean cell to that of its rewards.
+"""
 
 FINE_ERROR = 2.0
-"""The largest share, of the people in one of `BINS` equal levels, that may be the deviation of the noise of
-their count, if it is added up from counts in fine levels."""
+"""Largest noise with which rows are summed in fine levels.
+
+It is the deviation of the noise of a count in one of `BINS` equal levels, added up from fine levels, as a
+share of the users there.
+"""
 
 SQUARES, SQUARES_AN_ARM = 25, 8
-"""Matrices of an arm's weights that are held at once: for all arms together while tables are read, and for
-each arm when the function is saved. Measured with five columns of 200 categories, 2 and 30 arms."""
+"""Number of matrices of an arm's weights in memory at the same time.
+
+The first is for all arms together while tables are read; the second is for each arm when the function is
+saved. Measured with five columns of 200 categories, 2 and 30 arms.
+"""
 
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
-"""Simulated for expected errors."""
+"""Numbers of simulated users and of simulated functions for expected errors."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRelease:
-    """The mechanism that releases a log's tables, and what is read from them.
+    """The mechanism that releases the tables of a log, and the computation of the function from them.
 
     Args:
-        menu: contexts and arms.
-        horizon: rows, N.
-        reward_range: public (low, high).
-        bound: of rewards less the reference, in reward units.
-        privacy: the promise.
-        noise: where noise comes from.
-        seed: of the public coins.
-        given: the tables that rows are summed in; None for those that are expected to tell most. A state
-            keeps them: another processor may find others.
+        menu: Contexts and arms.
+        horizon: Number N of rows.
+        reward_range: Public range (low, high).
+        bound: Bound of rewards less the reference, in reward units.
+        privacy: Promise.
+        noise: Noise source.
+        seed: Seed of the public coins.
+        given: Tables that rows are summed in; None for those that are expected to be most informative. A
+            state saves them, as another processor may find others.
     """
 
     menu: Menu
@@ -187,9 +216,9 @@ class TableRelease:
     given: Design | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidParameter for a promise that cannot be kept, or tables that do not fit into memory."""
+        """Raise `InvalidParameter` if no noise fits the promise, or the tables do not fit into memory."""
         levels = [part.n_arms for part in self.menu.domain.parts[:-1] if isinstance(part, Arms)]
-        # The tables of components alone may not fit: what the weights of categories need is known before.
+        # Check this before the tables of components, which may not fit: the weights of categories are known.
         squares = SQUARES + SQUARES_AN_ARM * self.menu.n_arms
         check_fits(FLOAT * squares * sum(levels) ** 2, instead="take fewer categories or arms")
         if isinstance(self.shares, TableNoise):
@@ -199,7 +228,7 @@ class TableRelease:
 
     @cached_property
     def _plain_law(self) -> Law:
-        """Tables of counts, before a design says in which bins pairs are counted."""
+        """Tables of counts, before a design decides in which bins pairs are counted."""
         effects = _base(self.menu).effects
         every = Law(effects.sizes, effects.ordered)
         sds = [one.sd for one in (self._laplace(every), self._gaussian(every, 1)) if one is not None]
@@ -222,11 +251,10 @@ class TableRelease:
         return law.most_cells + MOST_PAIRED - MOST_CELLS
 
     def _touched(self, entries: int, tables: int) -> int:
-        """Return a bound on the entries that one user's rows change, not below `entries`, those with equal
-        levels.
+        """Return a bound on the number of entries that one user's rows change, at least `entries`.
 
-        Each of k rows leaves an entry of every table and another enters one. Columns are counted in fine
-        levels, so that more entries than those with equal levels may change.
+        `entries` is the number of entries with equal levels. Each of k rows leaves an entry of every table,
+        and another row enters one. Columns are counted in fine levels, so more entries than that may change.
         """
         fine = FINE_LEVELS[0] * len(_base(self.menu, pairs=()).effects.sizes)
         return max(entries, min(2 * tables * self.privacy.rounds_per_user, entries + fine))
@@ -237,7 +265,7 @@ class TableRelease:
         return self._laplace(self._plain_law), self._gaussian(self._plain_law, 1)
 
     def _variances(self, groups: int) -> tuple[float, float]:
-        """Noise variance of an entry of the sums, in squared widths, with Laplace and with Gaussian noise.
+        """Return noise variances of an entry of the sums, in squared widths, for Laplace and Gaussian noise.
 
         The squared sensitivity of a vector grows with the number of reward tables.
         """
@@ -248,11 +276,11 @@ class TableRelease:
 
     @cached_property
     def shares(self) -> TableNoise | VectorNoise:
-        """The noise with the smaller variance in the sums, chosen by public numbers alone."""
+        """Noise with the smaller variance in the sums, chosen by public numbers alone."""
         return self._shares(len(self.design.groups))
 
     def _shares(self, groups: int) -> TableNoise | VectorNoise:
-        """Return the noise with so many reward tables."""
+        """Return the noise for this number of reward tables."""
         laplace, gaussian = self._variances(groups)
         vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
         return self._laws[0] if vector is None else vector
@@ -282,21 +310,19 @@ class TableRelease:
 
     @property
     def _unit(self) -> float:
-        """Widths of the reward range in the bound."""
+        """Bound in widths of the reward range."""
         return self.bound / self.reward_range.width
 
     @property
     def _variance(self) -> float:
-        """Variance of one row's part, in squared widths; rows with larger weights vary more."""
+        """Variance of one row's contribution, in squared widths. Rows with larger weights vary more."""
         return VARIANCE * max(1.0, 2.0 * self._unit)
 
     def _noise_variance(self, groups: int) -> float:
         """Return the noise variance of an entry of the sums for a number of tables, in squared widths.
 
-        It is approximate if the noise is Gaussian.
-
-        At a large epsilon and a small delta the scale of discrete Gaussian noise is not quite proportional to
-        the sensitivity. `sum_variance` is exact.
+        It is approximate for Gaussian noise: at a large epsilon and a small delta, the scale of discrete
+        Gaussian noise is not quite proportional to the sensitivity. `sum_variance` is exact.
         """
         return min(self._variances(groups))
 
@@ -309,12 +335,12 @@ class TableRelease:
 
     @cached_property
     def design(self) -> Design:
-        """Return the tables that are expected to explain most, or those that were `given`.
+        """Tables that are expected to explain most, or those that were `given`.
 
-        The search takes all columns to matter alike, and leaves out those of many levels first, though the
-        best arm may depend on one of these alone. With Gaussian noise one more table adds only about 1/(2 q)
-        of the deviation, so that columns without a table get one. If noise is small enough, every pair gets
-        a table: which ones matter is not known before data.
+        The search assumes that all columns are equally important. It leaves out columns with many levels
+        first, though the best arm may depend on one of these alone. With Gaussian noise one more table adds
+        only about 1/(2 q) of the deviation, so columns without a table get one. If noise is small enough,
+        every pair gets a table, since it is not known before data which ones matter.
         """
         if self.given is not None:
             return self.given
@@ -333,14 +359,15 @@ class TableRelease:
         return self._all_pairs(found) or found
 
     def _all_pairs(self, few: Design) -> Design | None:
-        """Return tables of every pair of columns, in the most bins that noise allows; None if noise or memory
-        allows none, or if these are no more tables.
+        """Return tables of every pair of columns, in the most bins that noise allows.
+
+        None means that noise or memory allows none, or that these are no more tables than `few`.
 
         The noise of a sum has variance s^2, the n rows of an arm lie in C cells of a mean table, and the
         variance of a reward is v. Noise then has s^2 C/(n v) times the variance of rewards in such a cell.
 
         Args:
-            few: the tables otherwise. If ranges have fine levels with these, all pairs must leave them some.
+            few: Tables otherwise. If ranges have fine levels with these, they must have some with all pairs.
         """
         effects = _base(self.menu).effects
         if not effects.all_pairs_fit(self.menu.n_arms) or not self._plain_law.paired:
@@ -359,8 +386,9 @@ class TableRelease:
 
     @cached_property
     def fine(self) -> tuple[int, ...]:
-        """Levels of each column that rows are summed in. Ranges have more of them than in the tables, if
-        noise and memory allow: a public choice.
+        """Levels of each column that rows are summed in: a public choice.
+
+        Ranges have more levels here than in the tables, if noise and memory allow.
         """
         return self._finest(self.design)
 
@@ -377,7 +405,7 @@ class TableRelease:
 
     @cached_property
     def _places(self) -> tuple[Design, Design]:
-        """Return the places where a row is summed in fine levels: tables of sums, and tables of counts."""
+        """Places of a row in fine levels: tables of sums, and tables of counts."""
         return self._tables(self.fine, self.design)
 
     def _tables(self, sizes: tuple[int, ...], design: Design) -> tuple[Design, Design]:
@@ -390,22 +418,20 @@ class TableRelease:
 
     @property
     def size(self) -> int:
-        """Entries of all sums and counts."""
+        """Number of entries of all sums and counts."""
         return sum(self._entries(self.fine, self.design))
 
     def levels(self, points: FloatArray) -> IntArray:
-        """(n, d) fine levels of encoded contexts (n, d)."""
+        """Return fine levels (n, d) of encoded contexts (n, d)."""
         return replace(self.base.effects, sizes=self.fine).levels(self.base.shares(points))
 
     @property
     def sensitivity(self) -> int:
-        """L1 sensitivity of the sums to one user's rows, in units of U."""
+        """L1 sensitivity of the sums to one user's rows, in units of 1/U."""
         return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
-        """Entries (n, q) of the sums and (n, t) of the counts that such people add to, by fine levels and
-        arms.
-        """
+        """Return entries (n, q) of sums and (n, t) of counts that rows add to, by fine levels and arms."""
         sums, counts = self._places
         found = arms[:, None] * sums.n_cells + sums.locate(levels)
         return found, self.menu.n_arms * sums.n_cells + counts.locate(levels)
@@ -413,21 +439,21 @@ class TableRelease:
     # -- the release ------------------------------------------------------------------------------
 
     def release(self, sums: IntArray) -> IntArray:
-        """Release the tables. Raw data meets noise here: sums, in units of 1/U, and counts (size,).
+        """Release the tables from sums in units of 1/U and counts, (size,). Raw data meets noise here.
 
         Returns:
-            The sums in the cells of the design, the counts of every column alone in fine levels, and those of
-            pairs.
+            The sums in the cells of the design, the counts of every single column in fine levels, and the
+            counts of pairs.
         """
         shares, arms, alone = self.shares, self.menu.n_arms, sum(self.fine)
         ends, tables = self._entries(self.fine, self.design)[0], self.law.tables[len(self.fine) :]
-        counts = sums[ends:] // _UNITS  # whole people: every row added U
+        counts = sums[ends:] // _UNITS  # numbers of users: every row added U
         margins, none = counts[:alone], np.zeros(0, dtype=np.int64)
         if isinstance(shares, VectorNoise):
             margins = shares.released(none, margins, self.noise)
         else:
             margins = margins + shares.on_counts(alone, self.noise, number=0)
-        levels = self._cut(margins).levels  # from here on tables depend on what was released
+        levels = self._cut(margins).levels  # from here on, tables depend on the first release
         own = [(group, tuple(self.design.bins[j] for j in group)) for group in self.design.groups]
         rewards = self._together(sums[:ends].reshape(arms, -1), own, levels).ravel()
         pairs = self._together(counts[None, alone:], [(one.columns, one.bins) for one in tables], levels)[0]
@@ -445,12 +471,12 @@ class TableRelease:
         tables: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
         levels: Sequence[IntArray],
     ) -> IntArray:
-        """Sums (r, cells) of tables, by columns and bins of each, from sums (r, entries) in fine levels.
+        """Return sums (r, cells) in the bins of tables, from sums (r, entries) in fine levels.
 
         Args:
-            sums: of the same tables.
-            tables: columns and bins.
-            levels: of every fine level of every column.
+            sums: Sums of the same tables in fine levels.
+            tables: Columns and bins of each table.
+            levels: Level of every fine level of every column.
         """
         found, start = [sums[:, :0]], 0
         for columns, bins in tables:
@@ -465,7 +491,7 @@ class TableRelease:
         return np.concatenate(found, axis=1)
 
     def _cut(self, margins: IntArray) -> "_Cut":
-        """Post-processing: levels of ranges, by what was released of each column alone."""
+        """Return the levels of ranges, from the release of single columns: post-processing."""
         effects, apart = self.base.effects, self._apart(margins, self.fine)
         people = self._rows_counted(apart)
         ends, levels, sums, laws = [], [], [], []
@@ -480,23 +506,24 @@ class TableRelease:
         return _Cut(ends, levels, sums, laws)
 
     def _apart(self, counts: IntArray, cells: Sequence[int]) -> list[FloatArray]:
-        """Released counts of people, table by table."""
+        """Return the released counts of users, table by table."""
         weight = self.shares.weight if isinstance(self.shares, VectorNoise) else 1
         return np.split(counts / weight, np.cumsum(cells)[:-1])
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of what is `learned`: mean and factor of every arm's weights, and cuts."""
+        """Shapes of the result of `learned`: mean and factor of every arm's weights, and cuts."""
         arms, weights = self.menu.n_arms, self.base.effects.n_weights
         return (arms, weights), (arms, weights, weights), (sum(self.base.effects.ordered), BINS - 1)
 
     def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, ...]:
-        """Post-processing: mean and factor of every arm's weights, and the inner ends of the levels of ranges
-        as shares of these; see `shapes`.
+        """Return mean and factor of every arm's weights, and inner ends of the levels: post-processing.
+
+        The ends are shares of the ranges; see `shapes`.
 
         Args:
-            released: what `release` gave.
-            reference, bound: as they were when rows were summed.
+            released: Result of `release`.
+            reference, bound: Values that rows were summed with.
         """
         cut = self._cut(released[self.menu.n_arms * self.design.n_cells :][: sum(self.fine)])
         weights = self._read(released, cut, reference, bound / self.reward_range.width)
@@ -505,10 +532,10 @@ class TableRelease:
         return weights.mean, weights.factor, np.array(cuts).reshape(-1, BINS - 1)
 
     def published(self, learned: tuple[FloatArray, ...], guarantee: Guarantee) -> PublishedPosterior:
-        """Return what was `learned` as a published function.
+        """Return the result of `learned` as a published function.
 
         Raises:
-            InvalidParameter: cuts that are none.
+            InvalidParameter: The cuts are invalid.
         """
         mean, factor, cuts = learned
         features = self.features
@@ -528,14 +555,14 @@ class TableRelease:
         )
 
     def _read(self, released: IntArray, cut: "_Cut", reference: float, unit: float) -> ArmWeights:
-        """The law of every arm's weights, with deviations that cover bias."""
+        """Return the posterior of every arm's weights, with deviations that cover bias."""
         arms, cells, effects = self.menu.n_arms, self.design.n_cells, self.base.effects
         sums = released[: arms * cells].reshape(arms, cells) * (REWARD_UNIT * unit)
         columns = len(self.fine)
         counted = self._apart(released[arms * cells :], (*self.fine, *self.law.cells[columns:]))
         counts = np.concatenate([*cut.sums, *counted[columns:]])
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
-        # a Latin hypercube: every margin is drawn evenly
+        # a Latin hypercube: every column is sampled evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
         rows = self._rows_counted(counted)
         nobody = Counts.none(effects.sizes)
@@ -544,7 +571,7 @@ class TableRelease:
         phi, given = effects(sample.levels), rows / arms * sample.weights
         inside = self.design.indicators(sample.levels)
         people = np.asarray(inside @ given)
-        # Everybody's arm is anybody's: errors of the counts cancel in differences between arms.
+        # All arms have the same contexts here: errors of the counts cancel in differences between arms.
         level = sums.sum() / (len(self.design.groups) * rows)
         level += (reference - self.reward_range.middle) / self.reward_range.width
         tables = Tables(
@@ -555,7 +582,7 @@ class TableRelease:
             people=people,
         )
         weights, misfit = fitted_with_misfit(effects, tables)
-        # What effects miss counts as an unknown constant of each arm, whose weight stands first.
+        # Effects outside the model count as an unknown constant of each arm, whose weight comes first.
         factor = weights.factor[0]  # all arms share it, as they share the tables' errors
         covariance = WIDER**2 * factor @ factor.T
         covariance[0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
@@ -563,9 +590,10 @@ class TableRelease:
         return ArmWeights(weights.mean, factors, weights.relevance)
 
     def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
-        """About how many rows there were, by noisy counts of tables: N unless these say otherwise.
+        """Return the approximate number of rows by noisy counts: N unless these contradict it.
 
-        Every table of counts adds up to all rows, with noise by its cells; they are pooled by precision.
+        Every table of counts adds up to all rows, with noise by its cells. The totals are pooled by
+        precision.
         """
         weights = 1.0 / np.array([len(part) for part in counts])
         totals = np.array([part.sum() for part in counts])
@@ -579,10 +607,10 @@ class _Cut(NamedTuple):
     """Columns in the levels of the tables.
 
     Attributes:
-        ends: inner ends of each column's levels, as numbers of fine levels below them.
-        levels: of each column's fine levels.
-        sums: noisy counts of people by level.
-        laws: shares of people by level.
+        ends: Inner ends of each column's levels, as numbers of fine levels below them.
+        levels: Level of each column's fine levels.
+        sums: Noisy counts of users by level.
+        laws: Shares of users by level.
     """
 
     ends: list[IntArray]
@@ -597,10 +625,10 @@ def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> Effec
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRules(RowRules):
-    """Rows of people as entries of tables.
+    """Rules that add rows with contexts and arms to entries of tables.
 
     Args:
-        tables: the mechanism that releases them.
+        tables: Mechanism that releases the tables.
     """
 
     tables: TableRelease
@@ -608,7 +636,7 @@ class TableRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Levels and arm (n, d + 1), what sums and counts grow by (n, 2), and which rows can be read."""
+        """Return levels and arm (n, d + 1), increments of sums and counts (n, 2), and readable rows (n,)."""
         points = self.tables.menu.points(contexts)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
         chosen, scaled, valued = self.weighted(len(points), actions, rewards, propensities)
@@ -618,7 +646,7 @@ class TableRules(RowRules):
         return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable
 
     def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Entries (n, q + t), and what is added to each: a row has one in every table."""
+        """Return entries (n, q + t), one in every table, and the value that is added to each."""
         sums, counts = self.tables.places(cells[:, :-1], cells[:, -1])
         added = np.repeat(values, [sums.shape[1], counts.shape[1]], axis=1)
         return np.hstack([sums, counts]), added
@@ -626,12 +654,12 @@ class TableRules(RowRules):
 
 @dataclass(frozen=True, eq=False)
 class TableCalibration:
-    """Everything that is fixed before data, as `Calibration` has it: one release, no answers.
+    """Everything that is fixed before data, like `Calibration`: one release, no answers.
 
     Attributes:
-        budget: all of it for the release.
-        release: the mechanism.
-        caps: (1, size) of an entry.
+        budget: Division of the promise: all of it is for the release.
+        release: Mechanism.
+        caps: Caps of all entries, (1, size).
     """
 
     budget: Budget
@@ -641,10 +669,10 @@ class TableCalibration:
 
     @classmethod
     def planned(cls, release: TableRelease) -> "TableCalibration":
-        """Compute what a release needs.
+        """Compute the calibration of a release.
 
         Warns:
-            LargeDelta, NothingToLearn: at whoever built what is calibrated.
+            LargeDelta, NothingToLearn: Reported at the line that constructs the policy.
         """
         privacy, rows = release.privacy, release.horizon
         warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
@@ -654,8 +682,8 @@ class TableCalibration:
         if expected.share > NOTHING_TO_LEARN:
             warnings.warn(
                 f"publish: with {rows} rows at this epsilon the expected error is {expected.error:.3g}, a "
-                f"random action's is {expected.random:.3g} (on tables as those that constants were chosen "
-                "on): more rows or a larger epsilon are needed before data is touched",
+                f"random action's is {expected.random:.3g} (on tables like those used for tuning): more rows "
+                "or a larger epsilon are needed before data is touched",
                 NothingToLearn,
                 stacklevel=caller_level(),
             )
@@ -663,12 +691,12 @@ class TableCalibration:
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """There are none: no cell has a cap of its own."""
+        """Plans of uses: empty, since no cell has its own cap."""
         return {}
 
     @property
     def rounds_per_user(self) -> int:
-        """Rows of one user that the promise covers."""
+        """Number of rows of one user that the promise covers."""
         return self.release.privacy.rounds_per_user
 
     @property
@@ -677,11 +705,10 @@ class TableCalibration:
         return self.release.bound
 
     def with_design(self, design: IntArray, caps: IntArray) -> "TableCalibration":
-        """Return the same release with the tables (2, d) and caps of an earlier process, which summed its
-        rows in them.
+        """Return this release with the tables (2, d) and caps that an earlier process used for its sums.
 
         Raises:
-            CorruptState: tables or caps that it cannot have had.
+            CorruptState: The configuration cannot have had these tables or caps.
         """
         with reading("the saved tables", CorruptState):
             given = Design.of_array(self.release.base.effects.sizes, design)
@@ -691,7 +718,7 @@ class TableCalibration:
         return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
 
     def expected_errors(self) -> dict[str, ExpectedError]:
-        """Expected loss, in reward units, of functions drawn at random; no data is used."""
+        """Return the expected loss, in reward units, on random functions; no data is used."""
         release, effects, arms = self.release, self.release.base.effects, self.release.menu.n_arms
         coins, shape = PublicCoins(0), (_EXPECTED_DRAWS, 2, arms, effects.n_weights)
         prior = EXPECTED_SHARE * Relevance.prior(effects).variances[effects.term_of]
@@ -724,7 +751,7 @@ class TableCalibration:
         }
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers of the tables."""
+        """Return public numbers of the tables."""
         design, shares = self.release.design, self.release.shares
         return {
             "groups_of_columns": [list(group) for group in design.groups],

@@ -1,1 +1,1 @@
-"""Marginal tables: what is released (`release`), how it is read (`learning`), and what is promised."""
+"""Marginal tables: their release (`release`), learning from it (`learning`), the promise (`statement`)."""

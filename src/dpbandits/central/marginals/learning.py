@@ -1,7 +1,8 @@
-"""From releases of marginal tables to what is believed of every arm: post-processing, in public numbers.
+"""Posterior of every arm from releases of marginal tables: post-processing, in public numbers.
 
-Each block's tables are read with what was believed when it was answered: the public draws that people were
-answered by say who was given which arm, and the centre b(x) what was taken from their rewards.
+Each block's tables are read with the posterior that answered its rounds. The public draws of that posterior
+give the probability of each arm for each context. The centre b(x) is the amount that was subtracted from
+rewards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,38 +31,41 @@ from dpbandits.models.noisy_regression import WeightPosterior
 __all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features"]
 
 SAMPLE = 2_500
-"""WeightedPeople that stand for all in a fit."""
+"""Number of simulated users that represent all users in a fit."""
 
 DRAWS = 48
-"""Public posterior draws that people are answered by until the next release."""
+"""Number of public posterior draws that answer users until the next release."""
 
 CENTRES = (0.3, 0.7)
-"""Between these lies what is taken from rewards after the first block."""
+"""Range of the centre, the amount that is subtracted from rewards, after the first block."""
 
 VARIANCE, LATER_VARIANCE = 0.25, 0.2
-"""Variance of a reward, in squared widths of its range: the largest, and about what is left after b(x)."""
+"""Variance of a reward, in squared widths of its range: the largest, and about that of reward - b(x)."""
 
 COUNT_ERROR, POOR_LAW, LEFT_OVER = 0.1, 0.3, 0.1
-"""Relative error of the counts of people in cells, what is added where the law of contexts is poorly known,
-and by how much the reward of people that are miscounted differs from what is taken from it."""
+"""Errors of the model of counts.
+
+They are the relative error of the counts of users in cells, an addition to it if the law of contexts is
+poorly known, and the deviation of miscounted users' rewards from the centre.
+"""
 
 SCORED = 1 << 22
-"""Products of a feature and a weight that are held at once: 32 MiB."""
+"""Largest number of products of a feature and a weight in memory at the same time: 32 MiB."""
 
 FIRST_STEPS, STEPS = 15, 5
 """Steps of expectation maximisation, after the first release and after later ones."""
 
 
 class Heard(NamedTuple):
-    """Release of a block, as it is read.
+    """Release of a block, in the units of the model.
 
     Attributes:
-        people: rounds in the block.
-        design: the tables.
-        sums: (K, C) noisy sums of reward - b, in widths of the reward range.
-        sum_sd: of their noise.
-        counts: noisy counts of contexts, as `Law.cells` has them with this design.
-        count_sd: of their noise.
+        people: Number of rounds in the block.
+        design: Tables of the block.
+        sums: Noisy sums (K, C) of reward - b, in widths of the reward range.
+        sum_sd: Standard deviation of their noise.
+        counts: Noisy counts of contexts, in the order of `Law.cells` with this design.
+        count_sd: Standard deviation of their noise.
     """
 
     people: int
@@ -74,15 +78,15 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Belief after the releases so far.
+    """Posterior after the releases so far.
 
     Attributes:
-        counts: noisy counts of contexts in all blocks; what fades counts for less.
-        effects: the functions of contexts that are learned, m of them.
-        evidence: of all tables.
-        mean: (K, m) of every arm's weights.
-        relevance: prior variances of the weights.
-        draws: (S, K, m) weights by which people are answered now; None at random.
+        counts: Noisy counts of contexts in all blocks, discounted if there is a half-life.
+        effects: The m functions of contexts that are learned.
+        evidence: Evidence of all tables.
+        mean: Mean of every arm's weights, (K, m).
+        relevance: Prior variances of the weights.
+        draws: Weights (S, K, m) that answer users now; None for random answers.
     """
 
     counts: Counts
@@ -93,9 +97,7 @@ class Belief:
     draws: FloatArray | None = None
 
     def about(self, effects: Effects) -> "Belief":
-        """Return the belief about the weights of effects that include its own; nothing is known of the
-        others.
-        """
+        """Return the belief about the weights of `effects`, which include its own; new ones have a prior."""
         if effects is self.effects:
             return self
         places = self.effects.places_in(effects)
@@ -105,13 +107,13 @@ class Belief:
         )
 
     def centres(self, phi: FloatArray) -> FloatArray:
-        """(n,) what is taken from rewards: the best arm's mean, kept within `CENTRES`."""
+        """Return the centre (n,) subtracted from rewards: the best arm's mean, clipped to `CENTRES`."""
         if self.draws is None:
             return np.full(len(phi), 0.5)
         return np.asarray(np.clip((0.5 + phi @ self.mean.T).max(axis=1), *CENTRES))
 
     def shares(self, phi: FloatArray) -> FloatArray:
-        """(n, K) chance of every arm for people with features (n, m)."""
+        """Return the chance (n, K) of every arm for users with features (n, m)."""
         arms = len(self.mean)
         if self.draws is None:
             return np.full((len(phi), arms), 1.0 / arms)
@@ -126,12 +128,12 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Reader of releases.
+    """Computes beliefs from releases.
 
     Args:
-        effects: functions that are learned before any release.
-        law: tables of counts, before a block's design says in which bins pairs are counted.
-        arms: K.
+        effects: Functions that are learned before any release.
+        law: Tables of counts, before a block's design decides in which bins pairs are counted.
+        arms: Number K of arms.
     """
 
     effects: Effects
@@ -139,7 +141,7 @@ class BlockReader:
     arms: int
 
     def beginning(self) -> tuple[Belief, ArmWeights]:
-        """Before any release."""
+        """Return the belief and the posterior before any release."""
         evidence = Evidence.none(self.arms, self.effects.n_weights)
         weights = ArmWeights.of(self.effects, evidence, Relevance.prior(self.effects))
         nobody = Counts.none(self.law.sizes)
@@ -158,16 +160,16 @@ class BlockReader:
         uniforms: FloatArray,
         kept: float = 1.0,
     ) -> tuple[Belief, ArmWeights]:
-        """Return the belief with one more block and no draws yet; the caller draws for the next answers.
+        """Return the belief with one more block and without draws; the caller draws for the next answers.
 
-        Columns that one of its tables holds together interact from now on.
+        From now on, columns that one of the block's tables holds together have an interaction.
 
         Args:
-            belief: when the block closed: b(x) comes from it.
-            told: the block's release.
-            answered: shares of the block's rounds, and the belief by which they were answered.
-            uniforms: (SAMPLE, 2 d) public.
-            kept: what counts of all that was known before.
+            belief: Belief when the block closed, which defines b(x).
+            told: Release of the block.
+            answered: Shares of the block's rounds, and the beliefs that answered them.
+            uniforms: Public uniform numbers, (SAMPLE, 2 d).
+            kept: Factor by which earlier information is discounted.
         """
         law = replace(self.law, design=told.design)
         counts = belief.counts.given(law, told.counts, people=told.people, sd=told.count_sd, kept=kept)
@@ -191,9 +193,9 @@ class BlockReader:
         share_sd: float,
         effects: Effects,
     ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Maps (C, m), covariances (C, C) and sums (1, C) of a block's tables, arm after arm.
+        """Yield maps (C, m), covariances (C, C) and sums (1, C) of a block's tables, arm by arm.
 
-        Where nothing was released before, all arms share the first two: sums are (K, C).
+        Before any earlier release, all arms share the first two: sums are (K, C).
         """
         known = {effects: effects(sample.levels)}
         for _, one in ((0.0, belief), *answered):
@@ -207,7 +209,7 @@ class BlockReader:
         cells = told.design.indicators(sample.levels)
         people = np.asarray(cells @ given).T  # (K, C)
         if uniform:
-            # Everybody's arm is anybody's: errors of the counts cancel in differences between arms.
+            # All arms have the same contexts here: errors of the counts cancel in differences between arms.
             level = told.sums.sum() / (len(told.design.groups) * told.people)
             sums, reward_variance = told.sums - told.sums.mean(axis=0) + level * people, VARIANCE
         else:
@@ -224,12 +226,12 @@ class BlockReader:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EffectPosterior(WeightPosterior):
-    """The law of every arm's weights, arms side by side, and the features whose weights they are.
+    """The posterior of every arm's weights, arms side by side, with the features of these weights.
 
     Attributes:
-        features: the same for every arm.
-        draws: (S, K, m) public draws that people are answered by; None where nothing was released.
-        relevance: prior variances that the law rests on; None where they are not known.
+        features: Features, the same for every arm.
+        draws: Public draws (S, K, m) that answer users; None before any release.
+        relevance: Prior variances that the posterior rests on; None if they are not known.
     """
 
     features: ArmFeatures
@@ -238,12 +240,12 @@ class EffectPosterior(WeightPosterior):
 
     @classmethod
     def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":
-        """Build the weights from the law of the weights of `Effects`.
+        """Build the posterior from that of the weights of `Effects`.
 
         Args:
-            mean: (K, m).
-            factor: (K, m, m); covariance = factor factor^T.
-            features: of `EffectFeatures`.
+            mean: Means, (K, m).
+            factor: Factors, (K, m, m); covariance = factor factor^T.
+            features: Features with `EffectFeatures` as base.
         """
         base = effect_features(features)
         ratio, shared = base.ratio[:, None], factor.strides[0] == 0
@@ -253,12 +255,12 @@ class EffectPosterior(WeightPosterior):
 
 
 def effect_features(features: Features) -> EffectFeatures:
-    """The features of a context.
+    """Return the features of a context.
 
     Raises:
-        InvalidParameter: features of another kind.
+        InvalidParameter: The features are of another kind.
     """
     base = features.base if isinstance(features, ArmFeatures) else None
     if not isinstance(base, EffectFeatures):
-        raise InvalidParameter("marginal tables are read in the features of effects")
+        raise InvalidParameter("marginal tables need ArmFeatures with EffectFeatures as base")
     return base

@@ -1,8 +1,8 @@
-"""Noise of marginal tables: how a promise is divided between sums and counts, and what both certify.
+"""Noise of marginal tables: division of a promise between sums and counts, and certificates of both.
 
-A release has counts of contexts in t tables, and sums over q others; `release` and
-`dpbandits.central.logged.tables` say what one row changes in them. `TableNoise` is discrete Laplace noise on
-the sums, `VectorNoise` is Gaussian noise on sums and counts of a single release together.
+A release has counts of contexts in t tables, and sums over q others. `release` and
+`dpbandits.central.logged.tables` derive how far one row changes them. `TableNoise` is discrete Laplace noise
+on the sums. `VectorNoise` is Gaussian noise on sums and counts of a single release together.
 """
 
 import math
@@ -28,25 +28,28 @@ CONTEXT_SHARE = 0.15
 
 CONTEXT_SQUARE = 0.15
 """Share of the counts in the squared sensitivity of sums and counts together; chosen on tuning tables.
-`python -m reproduction.tuning.releases --only many` compares it with others."""
+
+`python -m reproduction.tuning.releases --only many` compares it with others.
+"""
 
 _SUMS, _COUNTS, _CENSUS = 0x6D617267, 0x63747874, 0x63656E73
-"""Streams of simulated words, beside the release's number."""
+"""Streams of simulated words; the release's number is added."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableNoise:
-    """The noise of so many releases of sums and counts, all under one promise.
+    """Noise of a number of releases of sums and counts, all under one promise.
 
     Attributes:
-        privacy: the promise.
-        releases: how many; a user's k rounds may lie in any of them.
-        tables: of counts, t.
-        gaussian_law: of the source.
-        sum_epsilon, count_epsilon: together at most epsilon, as the rational numbers that these floats are.
-        laplace: whether counts have discrete Laplace noise, else Gaussian.
-        scale, sd: of the counts' noise.
-        counts: what it certifies.
+        privacy: Promise.
+        releases: Number of releases; a user's k rounds may lie in any of them.
+        tables: Number t of tables of counts.
+        gaussian_law: Name of the noise source's Gaussian law.
+        sum_epsilon, count_epsilon: Together at most epsilon, as the rational numbers that these floats are.
+        laplace: True if counts have discrete Laplace noise, else Gaussian.
+        scale: Scale of the counts' noise.
+        sd: Standard deviation of the counts' noise.
+        counts: Certificate of the counts' noise.
     """
 
     privacy: JointDP
@@ -64,16 +67,17 @@ class TableNoise:
     def planned(
         cls, privacy: JointDP, noise: NoiseSource, *, tables: int, cells: int, releases: int = 1
     ) -> "TableNoise":
-        """The smaller of both noises for the counts, with `CONTEXT_SHARE` of epsilon: a public choice.
+        """Return the plan with the smaller noise on counts, for `CONTEXT_SHARE` of epsilon: a public choice.
 
         Args:
-            privacy: the promise.
-            noise: where the noise will come from.
-            tables, cells: of counts; at least the cells that one user may touch.
-            releases: how many.
+            privacy: Promise.
+            noise: Noise source.
+            tables: Number of tables of counts.
+            cells: Bound on the number of cells of counts that one user may touch in a release.
+            releases: Number of releases.
 
         Raises:
-            InvalidParameter: a promise that cannot be kept.
+            InvalidParameter: No noise fits the promise.
         """
         loss = CONTEXT_SHARE * privacy.epsilon
         # just below the difference, which may have been rounded up
@@ -98,15 +102,15 @@ class TableNoise:
         return cls(**shared, scale=scale, sd=sd, counts=PureDP(loss))
 
     def largest_error(self, weights: Sequence[FloatArray], *, failure: float) -> float:
-        """A bound that noise in a weighted sum of counts exceeds with probability `failure` at most.
+        """Return a bound that noise in a weighted sum of counts exceeds with probability at most `failure`.
 
-        Chernoff's bound, for the sum over releases. A term of weight w has log E exp(t w noise) of at most
-        -log(1 - (t w scale)^2) for discrete Laplace noise, as for a real one, and (t w sd)^2/2 for Gaussian
-        noise. With noise X, P(X > x) <= exp(-t x) E exp(t X), so every t gives a bound.
+        It is Chernoff's bound for the sum over releases. For a term of weight w, log E exp(t w noise) is at
+        most -log(1 - (t w scale)^2) for discrete Laplace noise, as for real noise, and (t w sd)^2/2 for
+        Gaussian noise. With noise X, P(X > x) <= exp(-t x) E exp(t X), so every t gives a bound.
 
         Args:
-            weights: for each release the weights (n,) of its counts.
-            failure: probability with which the bound may be exceeded.
+            weights: Weights (n,) of the counts of each release.
+            failure: Probability with which the bound may be exceeded.
         """
         if not self.laplace:
             return self.sd * float(np.sqrt(-2.0 * np.log(failure) * sum((own**2).sum() for own in weights)))
@@ -117,34 +121,34 @@ class TableNoise:
 
     @property
     def count_sensitivities(self) -> tuple[float, float]:
-        """Of the counts, in L1 and L2, for one user's rounds."""
+        """L1 and L2 sensitivities of the counts, for one user's rounds."""
         return _count_sensitivities(self.tables, self.privacy.rounds_per_user)
 
     def sum_rate(self, sensitivity: int) -> float:
-        """Rate of the sums' noise where one user's rounds change them by at most `sensitivity` in L1."""
+        """Return the rate of the sums' noise for an L1 sensitivity of `sensitivity` to one user's rounds."""
         rate = float(np.nextafter(self.sum_epsilon / sensitivity, 0.0))
         check_rate(rate)
         return rate
 
     def on_sums(self, sensitivity: int, size: int, noise: NoiseSource, *, number: int) -> IntArray:
-        """(size,) noise of release `number`'s sums."""
+        """Draw the noise (size,) of release `number`'s sums."""
         return lattice_laplace(self.sum_rate(sensitivity), size, words_of(noise, stream=_SUMS + number))
 
     def on_census(self, columns: int, size: int, noise: NoiseSource) -> IntArray:
-        """(size,) noise of counts of people in bins of each of so many columns, with the epsilon of sums."""
+        """Draw noise (size,) for a census: counts of users in bins of columns, with the epsilon of sums."""
         return lattice_laplace(
             self.sum_rate(self.census_sensitivity(columns)), size, words_of(noise, stream=_CENSUS)
         )
 
     def census_sensitivity(self, columns: int) -> int:
-        """Bound the change in L1 of a census of so many columns, if one user's rounds are replaced.
+        """Return a bound on the L1 sensitivity of a census of this many columns to one user's rounds.
 
-        The bound is larger than the largest change if a rate above `GREATEST_RATE` would follow otherwise.
+        The bound is above the largest change if a rate above `GREATEST_RATE` would follow otherwise.
         """
         return max(2 * columns * self.privacy.rounds_per_user, math.ceil(self.sum_epsilon / GREATEST_RATE))
 
     def census_record(self, columns: int) -> MechanismRecord:
-        """Describe the noise of a census of so many columns."""
+        """Return the description of the noise of a census of this many columns."""
         sensitivity = self.census_sensitivity(columns)
         return MechanismRecord(
             name="census: counts of people per bin of a range",
@@ -157,7 +161,7 @@ class TableNoise:
         )
 
     def on_counts(self, size: int, noise: NoiseSource, *, number: int) -> IntArray:
-        """(size,) noise of release `number`'s counts."""
+        """Draw the noise (size,) of release `number`'s counts."""
         if not self.laplace:
             return noise.integer_gaussian(self.scale, size)
         rate = float(np.nextafter(self.count_epsilon / self.count_sensitivities[0], 0.0))
@@ -165,13 +169,13 @@ class TableNoise:
 
     @property
     def certificate(self) -> Certificate:
-        """Of all releases together."""
+        """Certificate of all releases together."""
         if self.laplace:
             return PureDP(self.privacy.epsilon)
         return PureBeside(self.sum_epsilon, self.counts)
 
     def records(self) -> tuple[MechanismRecord, MechanismRecord]:
-        """Both uses of noise, of sums and of counts."""
+        """Return the descriptions of both mechanisms, for sums and for counts."""
         sums = MechanismRecord(
             name="sums of rewards less a public centre, per arm and cell of a few columns",
             law="discrete Laplace",
@@ -194,7 +198,7 @@ class TableNoise:
         return sums, tables
 
     def record(self) -> MechanismRecord:
-        """For the log of releases: the sums' noise and the certificate of both."""
+        """Return the description for the log of releases: the counts' noise and the certificate of both."""
         first, last = self.records()
         return MechanismRecord(
             name="marginal tables",
@@ -214,24 +218,25 @@ class VectorNoise:
     A row adds at most U in size to one entry of each of q tables of sums, and an integer W to one entry of
     each of t tables of counts. Let another row replace it.
 
-    - Both rows lie in one entry of a table of sums: it moves by at most 2 U. They lie in two entries: each
-      moves by at most U, which is sqrt(2) U in L2. A table moves by at most 2 U.
-    - A table of counts does not move, or two of its entries move by W: sqrt(2) W in L2.
+    - In a table of sums, if both rows are in one entry, it changes by at most 2 U. If they are in two
+      entries, each changes by at most U, which is sqrt(2) U in L2. So a table changes by at most 2 U.
+    - In a table of counts nothing changes, or two entries change by W: sqrt(2) W in L2.
 
-    The vector moves by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this for
-    k rows (triangle inequality). A row that enters or leaves moves it by less, sqrt(q U^2 + t W^2). Noise of
-    this sensitivity is drawn once for every entry, also where some tables are released first and the cells of
-    the others follow from them: a row is in one cell of a table whatever these are, and the squares of both
-    parts add up to no more than the bound's. W is public: counts have the share `CONTEXT_SQUARE` of the
+    The vector changes by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this
+    for k rows (triangle inequality). A row that enters or leaves changes it by less, sqrt(q U^2 + t W^2).
+
+    Noise of this sensitivity is drawn once for every entry. This also holds if some tables are released first
+    and determine the cells of the others: a row is in one cell of a table for any cells, and the squares of
+    both parts add up to no more than the bound's. W is public: counts have the share `CONTEXT_SQUARE` of the
     square, up to the rounding of W.
 
     Attributes:
-        privacy: the promise.
-        weight: W.
-        sensitivity: of the vector in L2, for one user's rows.
-        sigma: scale of the noise.
-        gaussian_law: of the source.
-        certificate: what the noise certifies.
+        privacy: Promise.
+        weight: Weight W of a count.
+        sensitivity: L2 sensitivity of the vector to one user's rows.
+        sigma: Scale of the noise.
+        gaussian_law: Name of the noise source's Gaussian law.
+        certificate: Certificate of the noise.
     """
 
     privacy: JointDP
@@ -245,14 +250,15 @@ class VectorNoise:
     def planned(
         cls, privacy: JointDP, noise: NoiseSource, *, units: int, sums: int, counts: int, entries: int
     ) -> "VectorNoise | None":
-        """Return the noise that the promise needs; None if no Gaussian noise keeps it.
+        """Return the noise that the promise needs; None if no Gaussian noise fits it.
 
         Args:
-            privacy: the promise.
-            noise: where the noise will come from.
-            units: U.
-            sums, counts: tables, q and t.
-            entries: at least those of the vector that one user may touch.
+            privacy: Promise.
+            noise: Noise source.
+            units: Largest size U of a row's entry in a table of sums.
+            sums: Number q of tables of sums.
+            counts: Number t of tables of counts.
+            entries: Bound on the number of entries of the vector that one user may touch.
         """
         if not 0.0 < privacy.delta or privacy.epsilon > LARGEST_EPSILON:
             return None
@@ -262,7 +268,7 @@ class VectorNoise:
         sensitivity = math.sqrt(square) * privacy.rounds_per_user * (1.0 + 2.0**-40)
         try:
             sigma, proven = noise.gaussian_scale(sensitivity, privacy.epsilon, privacy.delta, draws=entries)
-        except InvalidParameter:  # the sampler has no noise of this scale, which public numbers decide
+        except InvalidParameter:  # the sampler lacks noise of this scale, which depends on public numbers
             return None
         return cls(
             privacy=privacy,
@@ -275,20 +281,20 @@ class VectorNoise:
 
     @property
     def sd(self) -> float:
-        """Return the standard deviation of the noise of a count, in people."""
+        """Standard deviation of the noise of a count, in users."""
         return self.sigma / self.weight
 
     def released(self, sums: IntArray, counts: IntArray, noise: NoiseSource) -> IntArray:
-        """Release sums (n,) and counts (m,) of people as one vector (n + m,), counts times `weight`."""
+        """Release sums (n,) and counts (m,) of users as one vector (n + m,), counts times `weight`."""
         vector = np.concatenate([sums, self.weight * counts])
         return vector + noise.integer_gaussian(self.sigma, len(vector))
 
     def records(self) -> tuple[MechanismRecord, ...]:
-        """Describe the only use of noise."""
+        """Return the description of the only mechanism."""
         return (self.record(),)
 
     def record(self) -> MechanismRecord:
-        """Describe the release in the log of releases."""
+        """Return the description for the log of releases."""
         return MechanismRecord(
             name="marginal tables: sums of rewards less a public centre, and counts of people, as one vector",
             law=self.gaussian_law,

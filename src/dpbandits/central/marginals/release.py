@@ -1,52 +1,59 @@
-r"""Marginal tables of rewards and contexts: a kind of release for people with contexts and arms.
+r"""Marginal tables of rewards and contexts: a kind of release for contexts and arms.
 
-A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and, up to
-`PAIRED_COLUMNS` columns, two by two.
-*Reward tables*: the columns are divided into groups (some may be left out), and for every group and arm there
-is a table of the sums of reward - b over the people of every cell. Which groups, into how many bins a range
-is cut, and the centre b(x) are computed from earlier releases alone. What they say is read by `learning`.
+A block releases two things:
 
-**Sensitivity, of one round replaced, in integers.** Rewards are rounded to R in 0 .. 1024, centres to beta.
+- *The law of contexts*: counts of all rounds by single columns and, with up to `PAIRED_COLUMNS` columns, by
+  pairs of columns.
+- *Reward tables*: the columns are divided into groups (some may be left out). For every group and arm there
+  is a table of the sums of reward - b over the rounds in every cell.
 
-- Reward tables: with q groups a round adds R - beta to one entry of each of q tables, and nothing where no
-  reward counts. Replacing it changes at most two entries a group, by |R - beta| and |R' - beta'|: by 2 q c in
-  L1, where c is the largest |R - beta|. In the first block beta = 512 and c = 512: 1024 q. Later beta lies in
-  307 .. 717 and c = 717: 1434 q. (Where both fall in one cell the entry moves by no more than the sum.)
-- Counts: with t tables a round adds one to one entry of each, or nothing where it was refused: at most 2 t in
-  L1, and sqrt(2 t) in L2. There is one table a column and, up to `PAIRED_COLUMNS` columns, one a pair: t is d
-  or d (d + 1)/2, whatever was released. A pair that a reward table holds is counted in its bins, which are
-  fixed by earlier releases; t does not depend on them.
+The groups, the bins of a range and the centre b(x) are computed from earlier releases only. `learning`
+computes the posterior from the tables.
 
-**Noise.** With k rounds a user: discrete Laplace noise of rate epsilon_v/(2 q c k) on the sums, drawn
-exactly; on the counts discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
+**Sensitivity to one replaced round, in integers.** Rewards are rounded to R in 0 .. 1024, centres to beta.
+
+- Reward tables: with q groups a round adds R - beta to one entry of each of q tables, and nothing if its
+  reward does not count. Replacing it changes at most two entries per group, by |R - beta| and |R' - beta'|.
+  This is 2 q c in L1, where c is the largest |R - beta|. In the first block beta = 512 and c = 512: 1024 q.
+  Later beta is in 307 .. 717 and c = 717: 1434 q. (If both rounds are in one cell, its entry changes by no
+  more than the sum.)
+- Counts: with t tables a round adds one to one entry of each, or nothing if it was refused. The sensitivity
+  is at most 2 t in L1, and sqrt(2 t) in L2. There is one table per column and, with up to `PAIRED_COLUMNS`
+  columns, one per pair. So t is d or d (d + 1)/2 for any releases. A pair that a reward table holds is
+  counted in its bins, which are fixed by earlier releases; t does not depend on them.
+
+**Noise.** Let a user have k rounds. The sums have discrete Laplace noise of rate epsilon_v/(2 q c k), drawn
+exactly. The counts have discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
 sqrt(2 t) k at (epsilon_x, delta), whichever is smaller: a public choice.
 
-**Promise.** epsilon_v + epsilon_x <= epsilon, as the rational numbers that these floats are; pure where the
-counts' noise is Laplace. Proof. Fix two neighbours that differ in one user's rounds, of which k_j fall in
-block j, sum_j k_j <= k. A block's design is fixed by earlier releases, and everybody else's rounds are the
-same given these (the billboard argument: answers come from releases, public coins and a user's own context).
-The log-likelihood ratio of block j's sums is at most k_j 2 q c epsilon_v/(2 q c k) = epsilon_v k_j/k, and
-these add up to epsilon_v along every path; of Laplace counts likewise epsilon_x. Gaussian counts move by at
-most sqrt(2 t) k_j in L2, whose squares add up to at most (sqrt(2 t) k)^2 along every path:
-`dpbandits.privacy.noise` says what that certifies. Both noises are independent given the past, so the losses
-add up (adaptive composition).  QED.
+**Promise.** epsilon_v + epsilon_x <= epsilon, as the rational numbers that these floats are. The promise is
+pure if the counts' noise is Laplace.
 
-**Census.** Where few rounds suffice (`CENSUS_SHARES`), the first block is a census instead: it releases a
-histogram of `CENSUS_BINS` equal bins of each of r ranges, and neither sums nor counts. Its people are
-answered at random, unless there is public data. A range of which people fill a small part only is then cut
-where people are (`dpbandits.models.marginals.census`). This is post-processing of the release.
-Public data is read in equal levels, so no range is cut if there is public data.
+**Proof.** Fix two neighbouring data sets that differ in one user's rounds, of which k_j fall in block j,
+sum_j k_j <= k. A block's design is fixed by earlier releases, and all other users' rounds are the same given
+these (the billboard argument: answers depend on releases, public coins and a user's own context). The
+log-likelihood ratio of block j's sums is at most k_j 2 q c epsilon_v/(2 q c k) = epsilon_v k_j/k, and these
+add up to epsilon_v along every path. Laplace counts add up to epsilon_x in the same way. Gaussian counts
+change by at most sqrt(2 t) k_j in L2, whose squares add up to at most (sqrt(2 t) k)^2 along every path:
+`dpbandits.privacy.noise` states what that certifies. Both noises are independent given the past, so the
+losses add up (adaptive composition).  QED.
+
+**Census.** If few rounds suffice (`CENSUS_SHARES`), the first block is a census instead. It releases a
+histogram of `CENSUS_BINS` equal bins of each of r ranges, and neither sums nor counts. Its rounds are
+answered at random, unless there is public data. A range that users fill only in part then gets finer bins
+where users are (`dpbandits.models.marginals.census`). This is post-processing of the release.
+Public data is read in equal levels, so with public data no range gets finer bins.
 
 - Sensitivity: a round adds one to one bin of each of r histograms, or nothing if it was refused.
-  Replacing it moves at most two bins a histogram by one: 2 r in L1, and 2 r k_0 where k_0 rounds of the user
-  lie in the census. The number of bins does not matter.
+  Replacing it changes at most two bins per histogram by one: 2 r in L1, and 2 r k_0 if k_0 rounds of the user
+  are in the census. The number of bins does not matter.
 - Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly. The rate is smaller where this would
   exceed `GREATEST_RATE`, and then the loss is smaller too (`TableNoise.census_sensitivity`).
-- Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k: it
+- Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k. It
   is one more block in the sum over j above, which stays at most epsilon_v, as sum_j k_j <= k. Its rounds add
-  nothing to the counts' loss. Everything that is certified without a census holds with one.
+  nothing to the counts' loss. Every certificate without a census holds with one.
 
-Missing and late rewards contribute zero to the sums, refused rounds to both; everything has its place in the
+Missing and late rewards contribute zero to the sums, and refused rounds to both. Every round belongs to the
 block of its ask.
 """
 
@@ -110,58 +117,70 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 __all__ = ["MarginalPast", "MarginalRelease", "Planned"]
 
 UNITS = 1024
-"""Units of a reward: rewards and centres are rounded to so many parts of the range."""
+"""Number of parts of the reward range that rewards and centres are rounded to."""
 
 FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 90.0
-"""Shares of the horizon that bound the first block. It has at least the first share and at most the third.
-With 90 people an arm, more if epsilon is small, it has at most the second share."""
+"""Shares of the horizon that bound the first block, and users per arm.
+
+The block has at least the first share and at most the third. With 90 users per arm, more if epsilon is small,
+it has at most the second share.
+"""
 
 GROWTH, LAST_SHARE = 1.4, 0.9
 """Growth of blocks, and the share of the horizon after which there is no release."""
 
 ALARM, FEW_READ = 1.0 / 30_000.0, 0.9
-"""Diagnostics warn where the share of readable contexts is below the second number by more than noise alone
-explains: with at most the first probability noise is that far off."""
+"""Thresholds of a warning in diagnostics.
+
+It is given if the share of readable contexts is below the second number by more than noise explains. Noise
+alone explains such a difference with at most the first probability.
+"""
 
 FEW = (
-    "The released counts tell of readable contexts in about {read:.0%} of the rounds. The rest is refused. "
-    "Look at refused decisions, and at the schema's ranges and categories."
+    "The released counts show readable contexts in about {read:.0%} of the rounds. The other rounds are "
+    "refused. Check refused decisions, and the ranges and categories of the schema."
 )
 
 PAIRED_COLUMNS = 5
-"""Most columns with which pairs of columns are counted too. With more, the noise that covers all pairs cost
-more reward than they brought, on tuning tables: `python -m reproduction.tuning.releases --only pairs`."""
+"""Largest number of columns with which pairs of columns are counted too.
+
+With more columns, the noise that covers all pairs cost more reward than they gained, on tuning tables:
+`python -m reproduction.tuning.releases --only pairs`.
+"""
 
 SPREAD_POWER = 1.0
-"""Exponent: deviations of Thompson draws are multiplied by this power of the share of releases still to come.
-With 0 they stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws towards
-the end"` compares exponents."""
+"""Exponent of the share of releases still to come, in the factor on deviations of Thompson sampling.
+
+With 0 deviations stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws
+towards the end"` compares exponents.
+"""
 
 CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.04), (54.0, 216.0)
-"""Bounds of a census: shares of the horizon, and people per range at epsilon 1 and one round a user. The
-numbers of people are multiplied by the number of ranges and by the rounds of a user over epsilon. A census
+"""Bounds of a census: shares of the horizon, and users per range at epsilon 1 and one round per user.
+
+The numbers of users are multiplied by the number of ranges and by the rounds of a user over epsilon. A census
 has the first number, and more, up to the second one, as far as the first share allows. By default there is
 none if the first number exceeds the second share. `python -m reproduction.tuning.releases --only census`
 compares both pairs with others.
 """
 
 FEWEST_COUNTED = 18.0
-"""Fewest people in a census that is made by default: fewer may lie in one window by chance."""
+"""Fewest users in a default census: fewer may be in one window by chance."""
 
 SQUARES = 7
-"""Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
+"""Matrices of every arm's weights in memory during a release: three are stored, four are for reading."""
 
 OPEN_ENDED_FIRST = 1_000
-"""Rounds of the first block where the horizon is not known."""
+"""Rounds of the first block if the horizon is not known."""
 
 
 class Planned(NamedTuple):
     """Public design of a block that closes.
 
     Attributes:
-        tables: the groups and bins.
-        centre: (K, m) weights of whose best arm's mean b(x) is; None where b = 1/2.
-        base: features of a context whose weights these are.
+        tables: Groups of columns, and bins.
+        centre: Weights (K, m); the largest of the arms' means with these is b(x). None if b = 1/2.
+        base: Features of a context for these weights.
     """
 
     tables: Design
@@ -170,7 +189,7 @@ class Planned(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A block's release: (2, d) design, (K, C) noisy sums in `UNITS`, noisy counts; and whether b = 1/2."""
+    """A block's release: design (2, d), noisy sums (K, C) in `UNITS`, noisy counts, and True if b = 1/2."""
 
     design: IntArray
     sums: IntArray
@@ -180,7 +199,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MarginalPast(Past):
-    """Earlier releases: nothing is secret, as no block enters a later release."""
+    """Earlier releases. Nothing is secret, as no block enters a later release."""
 
     blocks: tuple[Drawn, ...]
     census: IntArray | None = None
@@ -192,11 +211,11 @@ class MarginalPast(Past):
 
     @property
     def every(self) -> tuple["IntArray | Drawn", ...]:
-        """Releases in order: the (r, B) noisy counts of a census if there was one, then the tables."""
+        """Releases in order: the noisy counts (r, B) of a census if there was one, then the tables."""
         return self.blocks if self.census is None else (self.census, *self.blocks)
 
     def released(self, count: int) -> IntArray:
-        """Counts of the census if there is one; sums and counts of the other blocks, one after another."""
+        """Return the census if there is one, then sums and counts of the other blocks, in order."""
         parts = [
             array.ravel()
             for one in self.every[:count]
@@ -227,7 +246,7 @@ class Read(NamedTuple):
 
     @property
     def answers(self) -> "Read":
-        """Return what later releases need of it: the beliefs by which people were answered."""
+        """Copy with only the belief that answered rounds, which later releases need."""
         nothing = Evidence.none(len(self.belief.mean), 0)
         return self._replace(belief=replace(self.belief, evidence=nothing), posterior=None)
 
@@ -236,14 +255,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     """Marginal tables with Laplace noise; see the module.
 
     If the interactions of all columns do not fit (see `Effects.all_pairs_fit`), an interaction is learned
-    once a released table held both of its columns. `features` are then those before any release.
+    only after a released table held both of its columns. `features` are then those before any release.
 
     Args:
-        setup: public arguments of the policy: contexts and arms, or rows of such a product.
+        setup: Public arguments of the policy, with contexts and arms, or a product domain of such rows.
 
     Raises:
-        InvalidParameter: a kernel, other features, public decision sets, or candidates that are not contexts
-            followed by an arm.
+        InvalidParameter: There is a kernel, there are other features or public decision sets, or candidates
+            are not contexts followed by an arm.
     """
 
     name = "marginals"
@@ -255,11 +274,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
         if setup.kernel is not None or setup.tuning.decision_sets == "public":
             raise InvalidParameter(
-                "release='marginals' takes no kernel, and protects contexts and rewards alike"
+                "release='marginals' takes no kernel, and protects both contexts and rewards"
             )
         self.arms, self._columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
         levels = [part.n_arms for part in self._columns.parts if isinstance(part, Arms)]
-        # The tables of components alone may not fit: what the weights of main effects need is known before.
+        # Check this before the tables of components, which may not fit: the least number of weights is known.
         least = 1 + sum(levels) - len(levels)
         check_fits(FLOAT * SQUARES * self.arms * least**2, instead="take fewer categories or arms")
         base = EffectFeatures(domain=self._columns)
@@ -267,7 +286,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             base = EffectFeatures(domain=self._columns, pairs=())
         own = ArmFeatures(base=base, arm_column=domain.dim - 1, n_arms=self.arms)
         if setup.tuning.features is not None and setup.tuning.features.to_config() != own.to_config():
-            raise InvalidParameter("release='marginals' has features of its own: leave features= out")
+            raise InvalidParameter("release='marginals' has its own features: leave features= out")
         self.features, self._setup, effects = own, setup, base.effects
         self.law = Law(effects.sizes, effects.ordered, paired=len(effects.sizes) <= PAIRED_COLUMNS)
         self.reader = BlockReader(effects, self.law, self.arms)
@@ -280,7 +299,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.counted_first = int(self._census)
         self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None, census=self._census)
         self.noise = setup.noise
-        self.shares = self._planned_noise()  # a promise that cannot be kept fails here, not at a release
+        self.shares = self._planned_noise()  # raises here, and not at a release, if no noise fits the promise
         self._chain: list[Read] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._informed: tuple[tuple[FloatArray, FloatArray], Read] | None = None
@@ -289,7 +308,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.shares.sum_rate(self._sum_sensitivity(self._columns.dim, first=False))
 
     def _census_people(self) -> int:
-        """Rounds of the census that is made by default; 0 for none: a public number."""
+        """Return the number of rounds of the default census, a public number; 0 for none."""
         setup = self._setup
         if setup.tuning.census is False or setup.horizon is None or setup.tuning.forget is not None:
             return 0
@@ -325,12 +344,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             )
         ):
             raise InvalidParameter(
-                "census: is for ranges and a known horizon, without forget, and with another block after it; "
+                "census: needs ranges, a known horizon, no forget, and another block after it; "
                 "without blocks= it takes at most 4% of the horizon"
             )
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`; it is linear in arms and quadratic in the expected weights of one."""
+        """Estimate memory in bytes; it is linear in arms and quadratic in the expected weights of one."""
         held, arms = ScheduleSize.of(self.blocks, self._setup), self.arms
         m = self._expected_weights(self.blocks[: held.blocks])
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
@@ -341,7 +360,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return FLOAT * (kept + max(SQUARES * square, 4 * square + reading, 3 * square + locating)) + held.book
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
-        """m after these blocks."""
+        """Return the number m of weights after these blocks."""
         effects = self.reader.effects
         if effects.pairs is None:
             return effects.n_weights
@@ -355,14 +374,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- noise ----------------------------------------------------------------------------------
 
     def _largest(self, *, first: bool) -> int:
-        """c: the largest |R - beta|."""
+        """Return c: the largest |R - beta|."""
         return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])
 
     def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
         return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
     def _noise_variance(self, groups: int, *, first: bool) -> float:
-        """Variance of the noise in an entry, in squared widths of the reward range."""
+        """Return the variance of the noise in an entry, in squared widths of the reward range."""
         scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.shares.sum_epsilon)
         return 2.0 * scale**2
 
@@ -382,14 +401,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.shares.certificate
 
     def record(self) -> MechanismRecord:
-        """Tell the log of releases the counts' noise and the certificate of all; a census counts as one."""
+        """Return the counts' noise and the certificate of all, for the log; a census is one release."""
         record = self.shares.record()
         if not self._census:
             return record
         return replace(record, name="a census of ranges, then marginal tables", releases=len(self.blocks))
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
-        """Joint DP; pure where the counts' noise is Laplace."""
+        """Return the joint DP guarantee, which is pure if the counts' noise is Laplace."""
         records = [*self.shares.records()]
         if self._census:
             records.insert(0, self.shares.census_record(len(self._ranges)))
@@ -400,11 +419,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- a release ------------------------------------------------------------------------------
 
     def nothing(self) -> MarginalPast:
-        """The past before any release."""
+        """Return the past before any release."""
         return MarginalPast(blocks=())
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
-        """The tables that are expected to tell most, and the centre: both from what is believed now."""
+        """Return the tables that are expected to be most informative, and the centre, from the posterior."""
         law = self.prior if posterior is None else posterior
         base = effect_features(self.features_of(law))
         variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / base.ratio**2
@@ -423,8 +442,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
-        """Release a block. Raw data meets noise here: contexts are counted and rewards summed in cells, and
-        noise is added.
+        """Release a block. Raw data meets noise here.
+
+        Contexts are counted and rewards are summed in cells, and noise is added.
         """
         if self._census and not block:
             return MarginalPast(blocks=(), census=self._counted(rows))
@@ -444,7 +464,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return replace(past, blocks=(*past.blocks, drawn))
 
     def _counted(self, rows: BlockRows) -> IntArray:
-        """(r, B) noisy counts of a census; a refused round is in none of them."""
+        """Return the noisy counts (r, B) of a census, without refused rounds."""
         contexts = rows.actions[~rows.refused, :-1]
         bins = effect_features(self.features).bins(contexts, CENSUS_BINS)[:, self._ranges]
         counts = np.zeros((len(self._ranges), CENSUS_BINS), dtype=np.int64)
@@ -453,7 +473,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return counts + noise.reshape(counts.shape)
 
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
-        """(n,) beta: what is taken from everybody's reward, in `UNITS`; each by the user's own context."""
+        """Return beta (n,), the amount subtracted from rewards in `UNITS`, from each user's own context."""
         if design.centre is None:
             return np.full(len(contexts), UNITS // 2, dtype=np.int64)
         best, step = np.empty(len(contexts)), max(1, SCORED // design.centre.size)
@@ -466,18 +486,18 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- post-processing ------------------------------------------------------------------------
 
     def fit(self, past: MarginalPast) -> WeightPosterior | None:
-        """The law of the weights after all these releases; block after block, each read once."""
+        """Return the posterior of the weights after all these releases. Each block is read once."""
         return self.believed(past, None)
 
     def believed(
         self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None
     ) -> WeightPosterior | None:
-        """As `fit`, beginning from public data: people were answered by what it says too."""
+        """Return `fit` with public data as the start; users were answered with it, too."""
         if public is not self._public:
             self._public, self._chain = public, []
         every, cuts = past.every, self._cuts(past, public)
         known = [link for link, now in zip(self._chain, every, strict=False) if link.drawn is now]
-        if known and known[-1].posterior is None:  # the caller asks about an earlier past than the last time
+        if known and known[-1].posterior is None:  # the caller passes an earlier past than the last time
             known = []
         beginning = self._beginning
         for number in range(len(known), past.count):
@@ -493,7 +513,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return known[-1].posterior if known else beginning.posterior
 
     def _cuts(self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None) -> Cuts | None:
-        """Cuts of all columns from a census: None without one, with public data, or if none is needed."""
+        """Return cuts of all columns from a census; None without one, with public data, or if not needed."""
         if past.census is None or public is not None:
             return None
         scale = self.shares.census_sensitivity(len(self._ranges)) / self.shares.sum_epsilon
@@ -508,19 +528,19 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return tuple(by_column.get(j, ()) for j in range(len(effects.sizes))) if any(found) else None
 
     def _counted_only(self, census: IntArray, beginning: Read, cuts: Cuts | None) -> Read:
-        """Return the reading of a census: what was believed before it, in levels of these cuts."""
+        """Return the reading of a census: the belief before it, in the levels of these cuts."""
         if beginning.posterior is not None:
             return beginning._replace(drawn=census)
         belief, weights = self.reader.beginning()
         return Read(census, beginning.belief, self._law(belief.effects, weights, cuts))
 
     def says_nothing(self, posterior: WeightPosterior | None) -> bool:
-        """See `Kind.says_nothing`: a census alone says nothing of rewards."""
+        """Return True if there was no release of rewards; a census alone holds none."""
         return not isinstance(posterior, EffectPosterior) or posterior.draws is None
 
     @cached_property
     def _plain(self) -> Read:
-        """Reading before any release and public data: arms are drawn evenly."""
+        """Reading before any release and without public data: arms are drawn uniformly."""
         return Read(None, self.reader.beginning()[0], None)
 
     @property
@@ -537,11 +557,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._informed[1]
 
     def _spread(self, released: int) -> float:
-        """Return the factor of the draws' deviations after so many releases: a public number.
+        """Return the factor on the draws' deviations after this many releases: a public number.
 
-        Exploration pays only through later releases, so the factor falls with the number still to come. It is
-        0 after the last one: then everybody gets the arm of the largest mean. It stays 1 if the horizon is
-        unknown, as no release is known to be the last. It also stays 1 if the past fades (`forget`).
+        Exploration helps only through later releases, so the factor falls with the number still to come. It
+        is 0 after the last one: then every user gets the arm of the largest mean. It is always 1 if the
+        horizon is unknown, as no release is known to be the last, and with discounting (`forget`).
         """
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
@@ -557,7 +577,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         spread: float = 1.0,
         cuts: Cuts | None = None,
     ) -> Read:
-        """Return a reading with the public draws that people are answered by; `spread` is from `_spread`."""
+        """Return a reading with the public draws that answer users; `spread` is from `_spread`."""
         posterior = self._law(belief.effects, weights, cuts)
         draws = self._drawn_from(posterior, spread)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
@@ -566,17 +586,17 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def answering(
         self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
     ) -> EffectPosterior:
-        """See `Kind.answering`: with the public draws, which are no part of what is published."""
+        """Return the posterior with its public draws, which are not part of the publication."""
         if not isinstance(features, ArmFeatures):
             raise InvalidParameter("a published law of effects has features of arms")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
         plain = EffectPosterior(**law, features=features)
         if released <= self._census and not informed:
-            return plain  # nothing is known of rewards, and arms are drawn evenly
+            return plain  # no rewards were released, and arms are drawn uniformly
         return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
 
     def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
-        """Return Thompson weights (S, K, m) of public coins, their deviations times `spread`."""
+        """Return Thompson weights (S, K, m) from public coins, with deviations times `spread`."""
         normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
         return draws.reshape(DRAWS, self.arms, -1)
@@ -593,8 +613,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             counts=one.counts.astype(np.float64),
             count_sd=self.shares.sd,
         )
-        # Which share of the block was answered by which belief; a delay in time is no number of rounds, and
-        # the few who came while it lasted are taken to have been answered by what followed.
+        # Shares of the block's rounds by the belief that answered them. A delay in time is no number of
+        # rounds; the few rounds during it are assumed to have been answered by the later belief.
         delay = self.tuning.reporting_delay
         late = self.tuning.lag + (0 if isinstance(delay, timedelta) else delay)
         edges = np.clip([0, *(begin + late for begin in self.blocks[:number]), end], start, end)
@@ -612,7 +632,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         )
 
     def _law_with(self, tables: Design) -> Law:
-        """Return the tables of counts beside these reward tables, which earlier releases alone decide."""
+        """Return the tables of counts for these reward tables, which depend only on earlier releases."""
         return replace(self.law, design=tables)
 
     def _tables(self, one: Drawn) -> Design:
@@ -629,12 +649,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     @property
     def prior(self) -> EffectPosterior:
-        """The law of the weights before any data."""
+        """Law of the weights before any data."""
         belief, weights = self.reader.beginning()
         return self._law(belief.effects, weights)
 
     def features_of(self, posterior: WeightPosterior) -> Features:
-        """See `Kind.features_of`; they include the interactions of columns in released tables."""
+        """Return the posterior's features, with interactions of columns in released tables."""
         return posterior.features if isinstance(posterior, EffectPosterior) else self.features
 
     def choose(
@@ -647,8 +667,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     ) -> tuple[IntArray, FloatArray | None]:
         """Return uniform arms before any release, then the best under one of `DRAWS` public draws.
 
-        A public coin picks the draw for every person. Draws come closer to the mean with every release if the
-        horizon is known; see `_spread`.
+        A public coin picks the draw for every user. With a known horizon, draws come closer to the mean with
+        every release; see `_spread`.
         """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
@@ -657,7 +677,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         weights, base = posterior.draws, posterior.features.base
         own = self._drawn_in(start, n_sets, coins)
         contexts, codes = candidates[..., :-1], candidates[..., -1].astype(np.int64)
-        if (contexts == contexts[:, :1]).all():  # one context a set, for all arms
+        if (contexts == contexts[:, :1]).all():  # one context per set, the same for all arms
             contexts = contexts[:, :1]
         scores, step = np.empty((n_sets, n)), max(1, SCORED // (n * weights.shape[2]))
         for begin in range(0, n_sets, step):
@@ -668,10 +688,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return best_choice(scores, ties, available), None
 
     def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
-        """(count, K m) of the `DRAWS` public draws, those that rounds start.. are answered by.
+        """Return the public draws (count, K m) that answer rounds start...
 
         Raises:
-            ProtocolError: nothing was released, and arms are drawn evenly.
+            ProtocolError: Nothing was released, and arms are drawn uniformly.
         """
         weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
         if weights is None:
@@ -679,18 +699,18 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return weights[self._drawn_in(start, count, coins)].reshape(count, -1)
 
     def _drawn_in(self, start: int, count: int, coins: PublicCoins) -> IntArray:
-        """(count,) which of the draws a public coin picks in rounds start..."""
+        """Return the indices (count,) of the draws that a public coin picks in rounds start..."""
         return (coins.uniform("marginals/draw", start, start + count, 1)[:, 0] * DRAWS).astype(np.int64)
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers of its noise."""
+        """Return public numbers about the noise."""
         return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.tables)}
 
     def foresight(self) -> Foresight | None:
-        """Return the forecast for main effects of all columns, which matter alike and differ from arm to arm.
+        """Return the forecast for main effects of all columns, equally important and different for each arm.
 
-        Arms are taken to be asked for alike, and levels of arms and interactions to be none. None where no
-        column has two levels: then levels of arms are all there is.
+        It assumes that arms are chosen equally often, and that there are no interactions and no differences
+        in the arms' mean levels. None if no column has two levels.
         """
         squares, information = columns_in_turn(
             self.reader.effects,
@@ -712,12 +732,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Foresight(correlation, 1.0)
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
-        """Compare the released counts of contexts with the rounds: which share could be read."""
+        """Compare the released counts of contexts with the rounds: the share that could be read."""
         tables = past.blocks[: max(0, count - self._census)]
         if not tables or not self.law.tables:
             return Findings({}, [])
         rounds, read, weights = sum(map(self.rounds, range(self._census, count))), 0.0, []
-        for one in tables:  # each table of a block counts all of its people
+        for one in tables:  # each table of a block counts all of its rounds
             cells = np.array(self._law_with(self._tables(one)).cells)
             weights.append(np.repeat(1.0 / cells, cells) / ((1.0 / cells).sum() * rounds))
             read += float(weights[-1] @ one.counts)
@@ -729,7 +749,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- state ----------------------------------------------------------------------------------
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> MarginalPast:
-        """Read the past in a state; CorruptState if this configuration does not write it."""
+        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
         plain, found, census = arrays["marginals"], [], arrays.get("census")
         most = len(self.blocks) - self._census
         if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > most:
@@ -760,11 +780,11 @@ def _forecast(
     people: tuple[float, ...],
     noise_variances: tuple[float, float],
 ) -> int:
-    """See `forecast_weights`: a study builds thousands of policies alike.
+    """Return `forecast_weights`, cached, as a study builds thousands of equal policies.
 
     Args:
-        people: an arm, in every block.
-        noise_variances: of an entry where there is one table, in the first block and in later ones.
+        people: Users per arm, in every block.
+        noise_variances: Variances of an entry with one table, in the first block and in later ones.
     """
     noises = [lambda groups, own=own: own * groups**2 for own in noise_variances]
     later = np.minimum(np.arange(len(people)), 1).tolist()
@@ -777,5 +797,5 @@ def _forecast(
 
 
 def _rounded(values: Any) -> Any:
-    """Parts of the reward range in `UNITS`."""
+    """Return parts of the reward range in `UNITS`."""
     return np.rint(UNITS * np.asarray(values)).astype(np.int64)
