@@ -359,7 +359,7 @@ def columns_of(count):
 
 def test_columns_that_bins_cannot_tell_apart_are_warned_about():
     Server(spec_of(contexts=columns_of(3)))  # 1 + 3 * 3 halvings: 2^10 bins, as many as there may be
-    with pytest.warns(CoarseBins, match=r"5 columns take 2\^13 bins .* 1024"):
+    with pytest.warns(CoarseBins, match=r"5 columns need 2\^13 bins .* 1024"):
         Server(spec_of(contexts=columns_of(4)))
     with pytest.warns(CoarseBins, match="16"):
         Server(spec_of(contexts=columns_of(2), max_leaves=16))

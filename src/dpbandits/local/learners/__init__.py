@@ -1,4 +1,4 @@
-"""Learners that turn counted reports into what a server publishes, and their constants."""
+"""Learners that compute published versions from counted reports, and their constants."""
 
 from typing import TYPE_CHECKING
 

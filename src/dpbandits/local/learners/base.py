@@ -1,14 +1,14 @@
-"""Base of the server's learners: they see noisy sums, never a report and never a person.
+"""Base classes of the server's learners, which see noisy sums only.
 
-A learner of bins owns a partition and, version by version, publishes an arm or weights over arms in every
-leaf. After a version's reports have been summed it is told the two unbiased sums of every cell (see
-`dpbandits.privacy.reports`) and how noisy they are, drops arms and splits leaves.
+A learner of bins owns a partition. For each version it publishes an arm, or probabilities of arms, in every
+leaf. After a version's reports were summed it receives the two unbiased sums of every cell (see
+`dpbandits.privacy.reports`) and their variances. It then eliminates arms and splits leaves.
 
-`BinLearner` turns reports of several classes of epsilon into those sums, and publishes. `PosteriorLearner`
-draws arms by tempered Thompson sampling and splits the leaves whose rivals are known well enough; its rules
-give `posterior()` and `split()`. Learners that drop arms are in `elimination`.
+`BinLearner` turns reports of several classes of epsilon into these sums, and publishes. `PosteriorLearner`
+assigns arms by tempered Thompson sampling, and splits leaves whose rival arms are known precisely; subclasses
+define `posterior()` and `split()`. Learners that eliminate arms are in `elimination`.
 
-Privacy: post-processing of reports, each private under its own class's epsilon.
+Privacy: post-processing of reports, each of which is private under the epsilon of its class.
 """
 
 import math
@@ -49,59 +49,59 @@ __all__ = [
 ]
 
 Estimates = tuple[FloatArray, FloatArray, int, Moments]
-"""(cells,) signed sums, (cells,) counts, the number of reports, and the moments per report."""
+"""(cells,) signed sums, (cells,) counts, number of reports, and moments of one report."""
 
 Parts = Sequence[tuple[Any, IntArray, int]]
-"""Mechanism, integer sums and number of reports of every class that has any."""
+"""Mechanism, integer sums and number of reports, for each class that has reports."""
 
 Counted = Sequence[Parts]
-"""One a group of reports: a server without groups has one."""
+"""Parts of each group of reports; a server without groups has one."""
 
 
 class Learner(Protocol[PublishedT]):
-    """Protocol of the learner that a spec names, as a `Server` uses it."""
+    """A learner that a spec names, as `Server` uses it."""
 
     def publish(self, spec: Any, version: int, coins: PublicCoins) -> PublishedT:
-        """Return what everybody is told from now on; a version is published once."""
+        """Return the next version; each version number is published once."""
 
     def count(self, spec: Any, published: PublishedT, counted: Counted) -> None:
-        """Take in reports that answered this."""
+        """Add the sums of reports on the version `published`."""
 
     def refine(self) -> None:
-        """Think again, before the next version."""
+        """Update the learner before the next version."""
 
     def follow(self, published: PublishedT) -> None:
-        """Think again, and come to what was published.
+        """Update the learner so that its current version is `published`, to replay a log.
 
-        Whoever replays what a server was told learns by this, and not by `refine` and `publish`: a number
-        that comes out otherwise in its last bits on another processor could decide otherwise.
+        A replay calls this instead of `refine` and `publish`: on another processor, differences in the last
+        bits could lead to other decisions.
         """
 
     def estimate(self, spec: Any, published: PublishedT) -> PublishedT:
-        """See `Server.estimate`; `published` is the version that it came to last."""
+        """Return `published`, the last version, with expected rewards; see `Server.estimate`."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, but for what follows from the spec."""
+        """Return the whole state, except what follows from the spec."""
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Put back into a fresh learner what `to_arrays` gave."""
+        """Restore a fresh learner's state from the result of `to_arrays`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VersionSums:
-    """The estimates from the reports of one published version.
+    """The estimates from the reports on one published version.
 
-    With server-assigned arms a cell is a leaf and `arms` says which arm it pulled; with arms chosen
-    by users a cell is a (leaf, arm) pair, in row-major order, and `weights` are the published ones.
+    If the server assigned the arms, a cell is a leaf, and `arms` holds each leaf's arm. If users chose
+    them, a cell is a (leaf, arm) pair, in row-major order, and `weights` are the published probabilities.
 
     Attributes:
-        leaves: (L,) nodes that were leaves of that version.
+        leaves: (L,) nodes that were the leaves of that version.
         arms: (L,) assigned arms, or None.
-        weights: (L, K) published arm probabilities, or None.
+        weights: (L, K) published probabilities of arms, or None.
         signed: (L,) or (L, K) unbiased sums of 1[cell] (2 reward - 1).
         count: (L,) or (L, K) unbiased sums of 1[cell].
-        n: number of reports.
-        moments: of the mechanism that made them.
+        n: Number of reports.
+        moments: Moments of the mechanism that made the reports.
     """
 
     leaves: IntArray
@@ -114,7 +114,7 @@ class VersionSums:
 
     @classmethod
     def of(cls, published: PublishedArms, leaves: IntArray, estimate: Estimates) -> Self:
-        """Return the sums of the reports that answered `published`, of bins `leaves` (L,)."""
+        """Return the sums of the reports on `published`, whose bins are `leaves` (L,)."""
         arms, weights = published.arms, published.weights
         signed, count, n, moments = estimate
         shape = (len(leaves),) if weights is None else weights.shape
@@ -123,15 +123,15 @@ class VersionSums:
 
     @property
     def at(self) -> Any:
-        """Where, in an array over nodes and arms, the sums belong."""
+        """Index of the sums in an array over nodes and arms."""
         return self.leaves if self.arms is None else (self.leaves, self.arms)
 
     def shares(self, mass: FloatArray) -> FloatArray:
-        """(L,) or (L, K) expected shares of the cells, the leaves having `mass` (L,)."""
+        """Return (L,) or (L, K) expected shares of the cells, for leaves with `mass` (L,)."""
         return mass if self.weights is None else mass[:, None] * self.weights
 
     def people(self, mass: FloatArray) -> FloatArray:
-        """(L, 3) unbiased count of a leaf's people, its variance, and reports."""
+        """Return (L, 3): the unbiased count of each leaf's users, its variance, and the number of reports."""
         count, spread = self.count, self.moments.count_variance(self.shares(mass))
         if self.weights is not None:
             count, spread = count.sum(axis=1), spread.sum(axis=1)
@@ -144,11 +144,11 @@ class VersionSums:
 
 
 def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int]) -> FloatArray:
-    """(C,) weights of classes, proportional to 1/variance of a signed estimate, with mean 1 over reports.
+    """Return (C,) weights of classes: 1/variance of a signed estimate, scaled to mean 1 over reports.
 
     Args:
-        mechanisms: one a class, over the same cells.
-        reports: (C,) accepted reports of each.
+        mechanisms: Mechanism of each class, over the same cells.
+        reports: (C,) numbers of accepted reports.
 
     Example:
         >>> from dpbandits.privacy.reports import SignedTernary
@@ -166,19 +166,19 @@ def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int])
 
 
 def combined_estimate(parts: Parts) -> Estimates:
-    """Signed sums and counts of all classes (`Parts`) together, as if one mechanism had made them.
+    """Combine all classes (`Parts`) into signed sums and counts, as if one mechanism had made them.
 
-    A user's class is one of the spec's public `epsilons`; it travels in the open, and the report keeps that
-    class's epsilon. Each class is added up by itself, and the unbiased estimates are combined with weights
-    proportional to 1/variance, which depend on public numbers only: epsilon, the number of cells, and how
-    many reports of each class were accepted.
+    A user's class is one of the spec's public `epsilons`. A report states its class openly and has that
+    class's epsilon. Each class is summed separately, and the unbiased estimates are combined with weights
+    proportional to 1/variance. The weights depend on public numbers only: epsilon, the number of cells, and
+    the number of accepted reports of each class.
 
-    **What must hold.** Class and (context, reward) are independent. Whoever chooses epsilon by looking at the
-    own context or reward tells the server about it, which no mechanism can hide, and bends the estimates:
-    bins whose people choose large epsilons seem to hold more people than they do, and an arm whose lucky
-    people choose large epsilons seems better than it is.
+    **Assumption.** Class and (context, reward) are independent. A user who chooses epsilon by context or
+    reward reveals information that no mechanism can hide, and biases the estimates. Bins whose users
+    choose large epsilons seem to hold more users than they do. An arm whose rewarded users choose large
+    epsilons seems better than it is.
 
-    The moments bound the variance from above where a cell's count varies with who came.
+    The moments are upper bounds on the variance if a cell's count is random.
     """
     if len(parts) == 1:
         mechanism, sums, n = parts[0]
@@ -197,9 +197,9 @@ def combined_estimate(parts: Parts) -> Estimates:
 
 
 def _mixed(moments: Sequence[Moments], weights: Sequence[float], squared: float) -> Moments:
-    """Weighted sums of moments, where a report's weight squared is `squared` on average.
+    """Return weighted sums of moments, where a report's squared weight is `squared` on average.
 
-    Who falls into a cell varies by share (1 - share) a report, times that.
+    The number of users in a cell has variance share (1 - share) for each report, times `squared`.
     """
     names = [one.name for one in fields(Moments)]
     mixed = {name: float(np.dot(weights, [getattr(one, name) for one in moments])) for name in names}
@@ -207,17 +207,19 @@ def _mixed(moments: Sequence[Moments], weights: Sequence[float], squared: float)
     return Moments(**mixed)
 
 
-# -- what forged reports can do ----------------------------------------------------------------------
+# -- forged reports ----------------------------------------------------------------------------------
 
-# n Var(median of n standard normals), n odd from 1: what a median over groups costs in variance.
+# Variance of the median of n standard normals, times n, for n = 1, 3, 5, ...: the price of a median over
+# groups.
 _MEDIAN_COST = (1.0, 1.3461, 1.4342, 1.4730, 1.4949, 1.5089, 1.5187, 1.5259)
 
 
 def grouped_estimate(counted: Counted) -> Estimates:
-    """Signed sums and counts of all groups: the median over groups of the mean of a report, times reports.
+    """Return signed sums and counts: the median over groups of the mean report, times the number of reports.
 
-    Forged reports in fewer than half of the groups move it no farther than the others' noise does; its
-    variance is up to `_MEDIAN_COST` times the sum's, which the moments say. See `local.server.robust`.
+    Forged reports in fewer than half of the groups move the median no farther than the noise of the others
+    does. The variance is up to `_MEDIAN_COST` times that of the sum, and the moments include this factor. See
+    `local.server.robust`.
     """
     if len(counted) == 1:
         return combined_estimate(counted[0])
@@ -234,10 +236,11 @@ def grouped_estimate(counted: Counted) -> Estimates:
 def raised_variance(
     noise: FloatArray, *, belief: FloatArray, error: FloatArray, surprise: float
 ) -> FloatArray:
-    """The noise's variance, raised until what was seen lies at most `surprise` deviations off the belief.
+    """Raise the variance of noise until the error is at most `surprise` standard deviations.
 
-    So a Gaussian update moves a belief by at most `surprise` of its deviations, however many reports say so.
-    `noise` is the variance of what was seen, `belief` that of what was believed, `error` their difference.
+    A Gaussian update then moves a belief by at most `surprise` of its standard deviations, for any number of
+    reports. `noise` is the variance of the observation, `belief` that of the belief, and `error` their
+    difference.
     """
     return np.asarray(np.maximum(noise, (error / surprise) ** 2 - belief))
 
@@ -246,21 +249,21 @@ def raised_variance(
 
 
 class BinLearner(ABC):
-    """A partition, what reports said of its nodes, and what follows for arms and bins.
+    """A partition with the evidence of its nodes, and the rule for arms and bins.
 
     Args:
-        partition: the partition to grow; a fresh one.
-        n_arms: number of arms.
-        constants: of the rule, by default `Constants()`.
-        max_leaves: no split beyond this many leaves: bounds the server's memory and a report's size.
+        partition: Fresh partition, which the learner splits.
+        n_arms: Number of arms.
+        constants: Constants of the rule, by default `Constants()`.
+        max_leaves: Largest number of leaves, which bounds the server's memory and the size of reports.
 
     Raises:
-        InvalidParameter: an argument is outside what it may be.
+        InvalidParameter: an argument is out of range.
     """
 
     Constants: ClassVar[type[Any]]
     kept: ClassVar[tuple[str, ...]]
-    """Attributes that `to_arrays` keeps: arrays, numbers, and objects whose attributes are all arrays."""
+    """Attributes that `to_arrays` stores: arrays, numbers, and objects whose attributes are all arrays."""
 
     def __init__(
         self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
@@ -276,7 +279,7 @@ class BinLearner(ABC):
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
+        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
         constants = cls._constants_of(spec)
         partition, leaves = spec.protocol.bins.partition(), spec.tuning.max_leaves
         return cls(partition=partition, n_arms=spec.n_arms, max_leaves=leaves, constants=constants)
@@ -286,10 +289,10 @@ class BinLearner(ABC):
         return cls.Constants(**spec.tuning.constants)
 
     def _begin(self) -> None:
-        """Set up the state of the rule before anybody has reported."""
+        """Set the state of the rule before any report."""
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedArms:
-        """Arms drawn by the public coins of the version, or weights for the devices to draw from.
+        """Return a version: arms drawn by its public coins, or probabilities if clients draw.
 
         A leaf's coins depend on (seed, version, node) only.
         """
@@ -300,39 +303,39 @@ class BinLearner(ABC):
         return PublishedArms(version=version, splits=splits, arms=self.assign(normals))
 
     def count(self, spec: Spec, published: PublishedArms, counted: Counted) -> None:
-        """Learn from counted reports that answered `published`."""
+        """Learn from counted reports on the version `published`."""
         leaves = spec.protocol.bins.of(published).leaves
         self.learn(VersionSums.of(published, leaves, grouped_estimate(counted)))
 
     @abstractmethod
     def weights(self) -> FloatArray:
-        """(L, K) probabilities with which the leaves pull the arms, for arms chosen by users."""
+        """Return (L, K) probabilities of arms in the leaves, for arms chosen by users."""
 
     @abstractmethod
     def assign(self, normals: FloatArray) -> IntArray:
-        """(L,) one arm a leaf, assigned by the server with public standard normals (L, K) of this version."""
+        """Return (L,) each leaf's arm, from the version's public standard normals (L, K)."""
 
     @abstractmethod
     def learn(self, sums: VersionSums) -> None:
-        """Take in the sums of one version."""
+        """Add the sums of one version."""
 
     @abstractmethod
     def refine(self, splits: IntArray | None = None) -> None:
-        """Eliminate arms and split leaves, where the rule says so, or these leaves."""
+        """Eliminate arms and split leaves by the rule, or split the given leaves."""
 
     def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
-        """See `Server.estimate`: rules that drop arms have bounds, and no law of rewards."""
+        """Raise ProtocolError: rules that eliminate arms have intervals, and no law of rewards."""
         raise ProtocolError(
-            f"estimate: the learner {spec.learner!r} keeps no law of the rewards: build the Spec with "
+            f"estimate: the learner {spec.learner!r} has no law of the rewards: build the Spec with "
             "learner='smooth' or learner='tree'"
         )
 
     def follow(self, published: PublishedArms) -> None:
-        """See `Learner.follow`: the bins become those that were published."""
+        """Adopt the bins of a published version; see `Learner.follow`."""
         done, wanted = len(self.partition.splits), list(published.splits)
         if wanted[:done] != self.partition.splits:
-            raise IncompatibleState("what was published has other bins than its server came to")
-        # At least once: a rule may drop arms and split nothing.
+            raise IncompatibleState("the published version has other bins than this server")
+        # Refine at least once: a rule may eliminate arms without splitting a leaf.
         while True:
             ready = done
             while ready < len(wanted) and wanted[ready] < self.partition.n_nodes:
@@ -343,7 +346,7 @@ class BinLearner(ABC):
             done = ready
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`."""
+        """Return the state as arrays; see `Learner.to_arrays`."""
         arrays: dict[str, NDArray[Any]] = {"splits": np.array(self.partition.splits, dtype=np.int64)}
         for name in self.kept:
             value = getattr(self, name)
@@ -354,7 +357,7 @@ class BinLearner(ABC):
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         mine = self.partition
         self.partition = DyadicPartition(
             dim=mine.dim, tie=mine.tie, seed=mine.seed, splits=arrays["splits"].tolist()
@@ -369,12 +372,12 @@ class BinLearner(ABC):
 
 
 class NodeData:
-    """Sums of the reports about nodes while they were leaves.
+    """Sums of the reports on nodes while they were leaves.
 
     Attributes:
         information: (n_nodes, K) sum of n pi^2/v over versions; see `models.trees.posterior.arm_posterior`.
         evidence: (n_nodes, K) sum of pi D/v.
-        count: (n_nodes, 3) unbiased count, its variance, reports.
+        count: (n_nodes, 3) unbiased count, its variance, and the number of reports.
     """
 
     def __init__(self, n_nodes: int, n_arms: int) -> None:
@@ -382,9 +385,9 @@ class NodeData:
         self.count = np.zeros((n_nodes, 3))
 
     def add(self, sums: VersionSums, mass: FloatArray, variance: FloatArray) -> None:
-        """Add a version's sums; nodes split since only inform the masses.
+        """Add the sums of one version; those of nodes split since only inform the masses.
 
-        `mass` is that of its leaves, `variance` that of its signed sums per report.
+        `mass` belongs to the version's leaves, and `variance` to its signed sums, for each report.
         """
         weights = np.float64(1.0) if sums.weights is None else sums.weights
         self.information[sums.at] += sums.n * weights**2 / variance
@@ -392,47 +395,47 @@ class NodeData:
         self.count[sums.leaves] += sums.people(mass)
 
     def fade(self, kept: float) -> None:
-        """Let all that reports said count for the share `kept`, in (0, 1]."""
+        """Multiply all evidence by the share `kept`, in (0, 1]."""
         if kept < 1.0:
             for one in (self.information, self.evidence, self.count):
                 one *= kept
 
     def masses(self, partition: DyadicPartition) -> FloatArray:
-        """(n_nodes,) estimated probability of every node."""
+        """Return (n_nodes,) estimated probability of each node."""
         count, variance, reports = self.count.T
         return bin_masses(partition, count=count, variance=variance, reports=reports)
 
     def told(
         self, mass: FloatArray, nodes: "IntArray | slice" = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Precision and moment (about zero) of what reports said of nodes, (n, K) each; `mass` (n_nodes,).
+        """Return precision and moment (about zero) of nodes' evidence, (n, K) each; `mass` is (n_nodes,).
 
-        A signed sum of n reports has mean n pi p (2 f - 1): with information and evidence summed,
-        precision 4 p^2 information and moment 2 p (evidence + p information).
+        A signed sum of n reports has mean n pi p (2 f - 1). With information and evidence summed, the
+        precision is 4 p^2 information, and the moment 2 p (evidence + p information).
         """
         information, share = self.information[nodes], mass[nodes, None]
         return 4.0 * share**2 * information, 2.0 * share * (self.evidence[nodes] + share * information)
 
     def grow(self, n_nodes: int) -> None:
-        """Make room for new nodes."""
+        """Add zero rows for new nodes."""
         self.information, self.evidence = grown(self.information, n_nodes), grown(self.evidence, n_nodes)
         self.count = grown(self.count, n_nodes)
 
 
 class PosteriorLearner(BinLearner):
-    """A Gaussian posterior of every leaf's arms, from which arms are drawn and leaves are split.
+    """A learner with a Gaussian posterior of every leaf's arms, which decides arms and splits.
 
-    A rule says in `Constants`: `temperature`, factor on the posterior variance when arms are drawn, divided
-    by their number; `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
+    `Constants` of a subclass define `temperature`, the factor on the posterior variance in Thompson sampling,
+    divided by the number of arms; and `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
 
     Attributes:
-        masses: (n_nodes,) estimated probability of every node.
-        reports: how many it has learned from.
+        masses: (n_nodes,) estimated probability of each node.
+        reports: Number of reports learned from.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("_data", "masses", "reports", "_masses_at")
     refresh: ClassVar[float]
-    """Masses and beliefs are computed anew when this share of reports has come in since."""
+    """Relative growth of the number of reports after which masses and posteriors are computed anew."""
     _posterior: tuple[FloatArray, FloatArray] | None
     _ready: IntArray | None
     _half_life: float | None
@@ -445,44 +448,44 @@ class PosteriorLearner(BinLearner):
         self._forget()
 
     def resist(self, surprise: float) -> None:
-        """Expect forged reports, from here on; for `surprise` see `raised_variance`."""
+        """Limit the effect of forged reports from now on; for `surprise` see `raised_variance`."""
         self._surprise = surprise
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances of the leaves' arms, (L, K) each."""
+        """Return posterior means and variances of the leaves' arms, (L, K) each."""
         if self._posterior is None:
             self._posterior = self._believed()
         return self._posterior
 
     @abstractmethod
     def _believed(self) -> tuple[FloatArray, FloatArray]:
-        """`posterior`, computed anew; whoever changes what it rests on calls `_forget`."""
+        """Compute `posterior` anew. Code that changes its inputs must call `_forget`."""
 
     def _forget(self) -> None:
-        """Drop what was computed from the beliefs, because they changed."""
+        """Discard results computed from posteriors that have changed."""
         self._posterior = self._ready = None
 
     def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
-        """See `Server.estimate`: the same in all of a bin."""
+        """Return the version with expected rewards, constant within a bin; see `Server.estimate`."""
         bounds, (mean, variance) = spec.reward_range, self.posterior()
         return replace(published, mean=bounds.low + bounds.width * mean, sd=bounds.width * np.sqrt(variance))
 
     @abstractmethod
     def split(self, chosen: IntArray) -> None:
-        """Replace these leaves by their children, and say what is believed of them."""
+        """Replace these leaves by their children, and set the children's priors."""
 
     def weights(self) -> FloatArray:
-        """P(best) under the tempered posterior: the law of `assign`'s draws."""
+        """Return P(best) under the tempered posterior, which is the law of `assign`."""
         mean, variance = self.posterior()
         return probability_best(mean, self._temperature * variance)
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Thompson draws from the tempered posterior."""
+        """Return arms by Thompson sampling from the tempered posterior."""
         mean, variance = self.posterior()
         return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums; those of leaves split since only inform the masses."""
+        """Add the sums of one version; those of leaves split since only inform the masses."""
         mass = self.masses[sums.leaves]
         self._data.add(sums, mass, self._variance(sums, mass))
         self.reports += sums.n
@@ -490,7 +493,7 @@ class PosteriorLearner(BinLearner):
             self._look_again()
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Split the leaves whose rivals are known well enough, or these."""
+        """Split the leaves whose rivals are known precisely, or the given leaves."""
         if splits is None:
             leaves = self.partition.leaves
             splits = leaves[self.split_ready()]
@@ -499,12 +502,12 @@ class PosteriorLearner(BinLearner):
             self.split(splits)
 
     def split_ready(self) -> IntArray:
-        """Places, among the leaves, of those whose rivals are known well enough to split.
+        """Return places, among the leaves, of those whose rivals are known precisely enough to split.
 
-        With the children's spread child_sd 2^(-(s + 1)/dim) in a leaf of depth s: arms count as rivals above
-        a probability `rival`/K of being best in the children; a rival is known when its deviation is at most
-        `known` times the spread, the leader when it is at most the spread; nothing is split where one arm is
-        best with at least probability `settled`.
+        The children's spread in a leaf of depth s is child_sd 2^(-(s + 1)/dim). Arms are rivals if their
+        probability of being best in the children exceeds `rival`/K. A rival is known if its standard
+        deviation is at most `known` times the spread, and the leader if it is at most the spread. A leaf is
+        not split if one arm is best with probability at least `settled`.
         """
         if self._ready is None:
             self._ready = self._well_known()
@@ -515,7 +518,7 @@ class PosteriorLearner(BinLearner):
         mean, variance = self.posterior()
         child_sd = child_spread(constants.child_sd, self.partition.depth[leaves], self.partition.dim)
         leading = np.take_along_axis(variance, mean.argmax(axis=1)[:, None], axis=1)[:, 0]
-        # The leader is always a rival: a cheap first sieve.
+        # The leader is always a rival: this cheap test excludes most leaves.
         candidates = np.flatnonzero(leading <= child_sd**2)
         if not len(candidates):
             return candidates
@@ -526,12 +529,12 @@ class PosteriorLearner(BinLearner):
         return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
 
     def _variance(self, sums: VersionSums, mass: FloatArray) -> FloatArray:
-        """Per report of a version's signed sums, raised where they surprise more than `resist` allows."""
+        """Return the variance of signed sums for each report, raised as far as `resist` requires."""
         variance = sums.moments.signed_variance(sums.shares(mass))
         if self._surprise == math.inf:
             return variance
         mean, spread = self.posterior()
-        at = self.partition.rank[sums.leaves]  # -1 of leaves split since, whose sums only inform the masses
+        at = self.partition.rank[sums.leaves]  # -1 for leaves split since, whose sums only inform the masses
         place = at if sums.arms is None else (at, sums.arms)
         mean, spread = mean[place], spread[place]
         scale = 2.0 * sums.n * sums.shares(mass)
@@ -539,30 +542,30 @@ class PosteriorLearner(BinLearner):
         return raised_variance(sums.n * variance, surprise=self._surprise, **told) / sums.n
 
     def _look_again(self) -> None:
-        """Estimates the masses, and whatever rests on them, from all reports."""
+        """Estimate the masses, and everything that depends on them, from all reports."""
         self.masses, self._masses_at = self._data.masses(self.partition), self.reports
         self._forget()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         super().restore(arrays)
         self._forget()
 
 
 def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
-    """(n,) scale 2^(-(s + 1)/dim): how far a smooth reward moves inside a node of depth s."""
+    """Return (n,) scale 2^(-(s + 1)/dim): how much a smooth reward varies within a node of depth s."""
     return np.asarray(scale * 2.0 ** (-(depth + 1) / dim))
 
 
 def _like(before: Any, array: NDArray[Any]) -> Any:
-    """Return what was kept, if it has the kind of what is there now."""
+    """Return a stored value if it has the kind of the current one."""
     if isinstance(before, int):
         return int(array)
     if array.dtype != before.dtype or array.ndim != before.ndim:
-        raise IncompatibleState("what was kept of a learner is another learner's")
+        raise IncompatibleState("the stored state belongs to another learner")
     return array.copy()
 
 
 def grown(array: FloatArray, n_nodes: int) -> FloatArray:
-    """The array with rows of zeros for new nodes."""
+    """Return the array with rows of zeros for new nodes."""
     return np.concatenate([array, np.zeros((max(0, n_nodes - len(array)), *array.shape[1:]))])

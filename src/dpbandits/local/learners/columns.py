@@ -1,28 +1,28 @@
-"""Questions about many columns: a version is over one to three of them, chosen by their gain.
+"""Questions about many columns: each version covers one to three columns, chosen by their gain.
 
-**Alone.** Every column has a learner of its own (`learners.questions`), whose arms and questions depend on
-that column alone. The gain of a column is what the best arms of its cells earn over the best arm for all. A
-version is over the column whose gain is largest in a draw of all posteriors by the version's public coins
-(Thompson sampling). So all columns are asked about at first, and later mostly those whose gain is believed to
-be large.
+**One column.** Each column has its own learner (`learners.questions`), whose arms and questions depend on
+that column alone. The gain of a column is the mean reward of the best arm in each of its cells, minus that of
+the best single arm. A version covers the column with the largest gain in a draw of all posteriors by the
+version's public coins (Thompson sampling). Early versions therefore cover all columns, later ones mostly
+those with a large expected gain.
 
-**Levels.** Any report also tells of the arms' mean rewards l = (l_1, ..., l_K) over all people. The reports
-about column j tell of l by a precision A_j and a moment b_j. The learner of a column also takes in the sums
-of A and b over the other columns. Given l, the model takes the functions of two columns to be independent, so
-these sums are all that others can tell (belief propagation on a star is exact). A column that is asked about
-for the first time so begins with what others have told of the best arm for all.
+**Levels.** Every report also informs about the arms' mean rewards over all users, l = (l_1, ..., l_K). The
+reports on column j give a precision A_j and a moment b_j of l. The learner of a column also uses the sums of
+A and b over the other columns. Given l, the model treats the functions of two columns as independent, so
+these sums contain all information of the other columns (belief propagation on a star is exact). The first
+version on a column therefore starts with what other columns say about the best single arm.
 
-**Together.** From `_ALONE` reports on, whenever reports have grown by a factor of 1.3, the two columns with
-the largest expected gains get a learner of their common grid, and so do the best three; columns for which
-`MOST_CELLS` leaves no room are passed over. The new learner takes over all reports about each of its columns
-alone: a version over one column is also one over that grid. From then on it also learns from versions over
-some of its columns. A version is over several columns if their expected gain is above the largest gain drawn
-for one column. At most `_MOST_GROUPS` such learners are kept. A late report is dropped if no learner that is
-kept holds all columns of its version.
+**Several columns.** From `_ALONE` reports on, joint learners are added whenever the number of reports has
+grown by the factor `GROWTH`. The two columns with the largest expected gains get a learner on their joint
+grid, and so do the best three. Columns whose joint grid would exceed `MOST_CELLS` are skipped. The new
+learner takes over all reports on each of its columns: a version on one column is also a version on the joint
+grid. It then learns from versions on any of its columns. A version covers several columns if their expected
+gain exceeds the largest gain drawn for a single column. At most `_MOST_GROUPS` such learners are stored. A
+late report is dropped if no stored learner has all columns of its version.
 
-Privacy: post-processing of reports. The columns of a version are a function of earlier reports and public
-coins, as what it asks is, see `local.contract.grid`. Source: this library; Thompson, *On the likelihood that
-one unknown probability exceeds another*, 1933; Pearl, *Reverend Bayes on inference engines*, 1982.
+Privacy: post-processing of reports. The columns of a version depend on earlier reports and public coins, like
+its questions, see `local.contract.grid`. Source: this library; Thompson, *On the likelihood that one unknown
+probability exceeds another*, 1933; Pearl, *Reverend Bayes on inference engines*, 1982.
 """
 
 import math
@@ -43,14 +43,14 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["ColumnLearner"]
 
 _ALONE = 1500.0
-"""Reports before columns are asked about together, if they were rewards without noise. Private reports need
-1 + 1/i times as many, where i is what one of them tells (`learners.questions`)."""
+"""Number of reports without noise from which columns are combined. Private reports need 1 + 1/i times as
+many, where i is the information of one report (`learners.questions`)."""
 
 _MOST_TOGETHER, _MOST_GROUPS = 3, 6
-"""Most columns that a version is over, and most learners of several columns that are kept."""
+"""Largest number of columns of a version, and of stored learners of several columns."""
 
 _DIGITS = 12
-"""Digits of gains that are compared: where one arm is the best for all, gains are zero up to rounding."""
+"""Number of digits to which gains are compared: rounding must not decide between gains that are zero."""
 
 
 class ColumnLearner:
@@ -68,12 +68,12 @@ class ColumnLearner:
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
+        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The columns of the learner with the largest expected gain, ascending."""
+        """Columns of the learner with the largest expected gain, ascending."""
         return max(self._rules, key=lambda columns: self._rules[columns].gain)
 
     @property
@@ -82,17 +82,17 @@ class ColumnLearner:
         return self._rules[self.columns].places
 
     def leading(self) -> IntArray:
-        """(G,) the arm of the largest expected reward in every cell of the grid of `columns`."""
+        """Return (G,) the arm with the largest expected reward in each cell of the grid of `columns`."""
         return self._rules[self.columns].leading()
 
     def resist(self, surprise: float) -> None:
-        """Expect forged reports, from here on; see `PosteriorLearner.resist`."""
+        """Limit the effect of forged reports from now on; see `PosteriorLearner.resist`."""
         self._surprise = surprise
         for rule in self._rules.values():
             rule.resist(surprise)
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """See `QuestionLearner.publish`; the module says over which columns the version is."""
+        """Return the version of the learner whose columns are chosen as the module describes."""
         gains = {
             columns: rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain
             for columns, rule in self._rules.items()
@@ -101,14 +101,14 @@ class ColumnLearner:
         return self._rules[best].publish(spec, version, coins)
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
-        """Learn from counted reports that answered `published`."""
+        """Learn from counted reports on the version `published`."""
         self.reports += sum(n for group in counted for _, _, n in group)
         for columns, rule in self._rules.items():
             if set(published.columns) <= set(columns):
                 rule.count(spec, rule.widened(published), counted)
 
     def refine(self) -> None:
-        """Learn from new reports, put columns together, and share levels, each once enough has come."""
+        """Update posteriors, combine columns, and share levels, each when enough reports have arrived."""
         for rule in self._rules.values():
             if rule.reports:
                 rule.refine()
@@ -120,17 +120,17 @@ class ColumnLearner:
             self._share_levels()
 
     def follow(self, published: PublishedQuestions) -> None:
-        """See `Learner.follow`; a learner of the published columns is added if there is none."""
+        """Adopt a published version; a learner of its columns is added if there is none."""
         self.refine()
         if published.columns not in self._rules:
             self._join(published.columns)
 
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
-        """See `Server.estimate`: one estimate for each cell of the version's grid."""
+        """Return the version with an estimate for each cell of its grid; see `Server.estimate`."""
         return self._rules[published.columns].estimate(spec, published)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`."""
+        """Return the state as arrays; see `Learner.to_arrays`."""
         arrays = {
             f"{_named(columns)}.{name}": array
             for columns, rule in self._rules.items()
@@ -144,12 +144,12 @@ class ColumnLearner:
         return arrays | {"groups": kept, "numbers": numbers}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         kept, numbers = arrays["groups"], arrays["numbers"]
         good = kept.dtype == np.bool_ and kept.ndim == 2 and kept.shape[1] == self._spec.dim
         good = good and len(kept) <= _MOST_GROUPS and bool((kept.sum(axis=1) > 1).all())
         if not good or numbers.shape != (3,):
-            raise IncompatibleState("what was kept of a learner is another learner's")
+            raise IncompatibleState("the stored state belongs to another learner")
         alone = [columns for columns in self._rules if len(columns) == 1]
         groups = [tuple(np.flatnonzero(row).tolist()) for row in kept]
         self._rules = {columns: self._fresh(columns) for columns in [*alone, *groups]}
@@ -166,7 +166,7 @@ class ColumnLearner:
         return rule
 
     def _put_together(self) -> None:
-        """Add learners of the best two columns that fit one grid, and of the best three."""
+        """Add learners on the joint grids of the best two columns that fit and of the best three."""
         alone = [columns for columns in self._rules if len(columns) == 1]
         together: tuple[int, ...] = ()
         for columns in sorted(alone, key=lambda one: -round(self._rules[one].gain, _DIGITS)):
@@ -178,7 +178,7 @@ class ColumnLearner:
                     self._join(together)
 
     def _join(self, columns: tuple[int, ...]) -> None:
-        """Add a learner of these columns, in place of the one of the least gain if there are many."""
+        """Add a learner of these columns; if there are too many, it replaces the one with the least gain."""
         groups = [one for one in self._rules if len(one) > 1]
         if len(groups) >= _MOST_GROUPS:
             del self._rules[min(groups, key=lambda one: self._rules[one].gain)]
@@ -189,7 +189,7 @@ class ColumnLearner:
         self._shared = 0
 
     def _share_levels(self) -> None:
-        """Tell every learner what reports about other columns say of the arms' mean rewards."""
+        """Give every learner the information about mean rewards from reports on other columns."""
         told = {one: rule.told_levels for one, rule in self._rules.items() if len(one) == 1 and rule.reports}
         if not told:
             return

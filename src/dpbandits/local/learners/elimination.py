@@ -1,13 +1,12 @@
-"""Learners that drop arms, and the practical elimination rule.
+"""Learners that eliminate arms, and the practical elimination rule (`EliminationRule`).
 
-The rule: drop an arm when its interval lies below another's, split when known.
+An estimate f in a leaf of depth s has an interval of half-width R = max(z sd, tau/2), where sd is its
+standard deviation and tau = c 2^(-s/dim). Arm l is eliminated if f_l + R_l < max_k (f_k - R_k). A leaf with
+several remaining arms is split when z sd < tau for each of them. Children inherit the remaining arms, and
+start with empty sums.
 
-With z standard deviations of an estimate f and tau = c 2^(-s/dim) in a leaf of depth s, R =
-max(z sd, tau/2): arm l is dropped where f_l + R_l < max_k (f_k - R_k); a leaf with several arms
-left is split when every z sd < tau. Children keep the arms left, and start their sums anew.
-
-Privacy: post-processing of reports. Source: Perchet & Rigollet 2013 (ABSE) and Ma2025, Algorithm 2,
-with the constants that make it act at realistic numbers of users.
+Privacy: post-processing of reports. Source: Perchet & Rigollet 2013 (ABSE) and Ma2025, Algorithm 2, with
+constants for realistic numbers of users.
 """
 
 from abc import abstractmethod
@@ -25,11 +24,11 @@ __all__ = ["EliminatingLearner", "EliminationConstants", "EliminationRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class EliminationConstants:
-    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`).
 
     Attributes:
-        z: width of an interval in standard deviations.
-        scale: c, the bias allowed in a leaf of depth 0.
+        z: Half-width of an interval, in standard deviations.
+        scale: The constant c, the bias allowed in a leaf of depth 0.
     """
 
     z: float = 1.11
@@ -37,7 +36,7 @@ class EliminationConstants:
 
 
 class EliminatingLearner(BinLearner):
-    """Drops the arms whose interval lies below another's, and splits the leaves whose others are narrow."""
+    """A learner that eliminates arms by intervals, and splits leaves whose remaining intervals are narrow."""
 
     kept: ClassVar[tuple[str, ...]] = ("_active",)
 
@@ -46,37 +45,37 @@ class EliminatingLearner(BinLearner):
 
     @abstractmethod
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Estimates of mean rewards in the leaves, how far off they may be, and whether they are narrow."""
+        """Return estimates of mean rewards, half-widths, and True for narrow intervals, (L, K) each."""
 
     @abstractmethod
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """(n,) which of these leaves may be split, wherever all their arms are narrow."""
+        """Return (n,) True for leaves that may be split if all their intervals are narrow."""
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
-        """(L,) which leaves are known well enough to be split, of arms left and narrow arms (L, K): all."""
+        """Return (L,) True for leaves whose remaining arms (`active`, (L, K)) all have narrow intervals."""
         return np.asarray((~active | narrow).all(axis=1))
 
     def grow(self, n_nodes: int) -> None:
-        """Make room for new nodes, which start with no data, in all arrays that are kept."""
+        """Add zero rows for new nodes to all arrays of `kept`."""
         for name in self.kept:
             if isinstance(getattr(self, name), np.ndarray):
                 setattr(self, name, grown(getattr(self, name), n_nodes))
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """An arm left, by the public coin."""
+        """Return (L,) remaining arms, drawn uniformly by public coins."""
         return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
 
     def active(self) -> BoolArray:
-        """(L, K) arms not yet dropped."""
+        """Return (L, K) True for arms that were not eliminated."""
         return np.asarray(self._active[self.partition.leaves] > 0)
 
     def weights(self) -> FloatArray:
-        """Uniform over the arms left."""
+        """Return (L, K) probabilities, uniform over the remaining arms."""
         active = self._active[self.partition.leaves]
         return np.asarray(active / active.sum(axis=1, keepdims=True))
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Drop arms, then split leaves, or these; children keep the arms left."""
+        """Eliminate arms, then split the leaves that are ready, or the given ones; children inherit arms."""
         leaves, active = self.partition.leaves, self.active()
         mean, width, narrow = self.bounds()
         floor = np.where(active, mean - width, -np.inf).max(axis=1)
@@ -94,7 +93,7 @@ class EliminatingLearner(BinLearner):
 
 
 class EliminationRule(EliminatingLearner):
-    """The rule, with `EliminationConstants`; arguments as for `BinLearner`."""
+    """The elimination rule, with `EliminationConstants`; arguments as for `BinLearner`."""
 
     Constants = EliminationConstants
     kept: ClassVar[tuple[str, ...]] = (
@@ -117,12 +116,12 @@ class EliminationRule(EliminatingLearner):
         self._n, self._mass_n = 0, 0
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Return, of the arms left, the one seen least; the public coin breaks ties."""
+        """Return (L,) the remaining arm with the fewest reports; public coins break ties."""
         seen = self._reach[self.partition.leaves] + 1e-9 * np.abs(normals)
         return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums."""
+        """Add the sums of one version."""
         n, mass = sums.n, self._mass[sums.leaves]
         self._signed[sums.at] += sums.signed
         self._reach[sums.at] += n if sums.weights is None else n * sums.weights
@@ -133,7 +132,7 @@ class EliminationRule(EliminatingLearner):
             self._refresh_masses()
 
     def estimates(self) -> tuple[FloatArray, FloatArray]:
-        """Estimates of mean rewards and their standard deviations in the leaves, (L, K) each."""
+        """Return estimates of mean rewards and their standard deviations in the leaves, (L, K) each."""
         leaves = self.partition.leaves
         reach = 2.0 * self._mass[leaves, None] * self._reach[leaves]
         unseen = reach <= 0.0
@@ -142,7 +141,7 @@ class EliminationRule(EliminatingLearner):
         return mean, np.where(unseen, np.inf, np.sqrt(self._variance[leaves]) / reach)
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Estimates, max(z sd, tau/2), and where z sd < tau."""
+        """Return estimates, half-widths max(z sd, tau/2), and True where z sd < tau."""
         mean, sd = self.estimates()
         depth = self.partition.depth[self.partition.leaves]
         tau = (self.constants.scale * 2.0 ** (-depth / self.partition.dim))[:, None]
@@ -150,11 +149,11 @@ class EliminationRule(EliminatingLearner):
         return mean, np.maximum(sd, tau / 2.0), sd < tau
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return which leaves have several arms left and can be split."""
+        """Return (n,) True for leaves that have several remaining arms and can be split."""
         return np.asarray((self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves))
 
     def grow(self, n_nodes: int) -> None:
-        """Sums start anew; masses are estimated again."""
+        """Add new nodes with empty sums, and estimate the masses again."""
         super().grow(n_nodes)
         self._refresh_masses()
 

@@ -1,14 +1,16 @@
-"""Evidence of a source: what its privatised sums say about the arms of every bin.
+"""Evidence of a source: estimates of mean rewards in every bin, from the source's privatised sums.
 
-A source is another crowd with the same mean rewards and other contexts. Per bin and arm its reports
-give two noisy sums (see `dpbandits.privacy.reports`): signed, of mean R q (2 f - 1), and a count, of
-mean R q, R being how many reports could have named the cell and q the cell's share of them. The share
-is estimated from the source's own counts: its people lie elsewhere than the target's. Then
+A source is another group of users with the same mean rewards and other contexts. For each bin and arm its
+reports give two noisy sums (see `dpbandits.privacy.reports`): a signed sum with mean R q (2 f - 1), and a
+count with mean R q. Here R is the number of reports that could have named the cell, and q is the cell's share
+of them. The share is estimated from the source's own counts, as its contexts have another distribution than
+the target's. The estimate is
 
-    f^ = 1/2 + (signed - b (count - R q^))/(2 R q^),
+    f^ = 1/2 + (signed - b (count - R q^))/(2 R q^).
 
-where b = Cov(signed, count)/Var(count) at a pilot estimate of f removes the luck of how many people fell
-into the cell. Variances come from the mechanism's moments and past estimates, never from raw data.
+The coefficient b = Cov(signed, count)/Var(count), at a pilot estimate of f, removes the random variation of
+the number of users in the cell. Variances come from the mechanism's moments and past estimates, never from
+raw data.
 
 Privacy: post-processing of reports. Source: this library.
 """
@@ -30,13 +32,13 @@ from dpbandits.privacy.reports import Moments
 
 __all__ = ["SourceEvidence", "SourceSums", "prior_of", "source_evidence", "sources_in", "sources_to_arrays"]
 
-# Variance of a node's share of its parent, as in `bin_masses`: that of a uniform share.
+# Prior variance of a node's share of its parent, as in `bin_masses`: that of a uniform share.
 _SHARE_VARIANCE = 1.0 / 12.0
 
-# A pilot estimate this near to 0 or 1 would claim that rewards have no variance.
+# Bound on the pilot estimate of 2 f - 1: near -1 or 1, rewards would seem to have no variance.
 _PILOT_LIMIT = 0.9
 
-# Prior of a mean reward, for the pilot only.
+# Prior of a mean reward, used for the pilot estimate only.
 _PILOT_MEAN, _PILOT_SD, _PILOT_CHILD_SD = 0.5, 0.3, 0.5
 
 
@@ -45,13 +47,13 @@ class SourceSums:
     """A source's sums over the leaves of its own, fixed partition.
 
     Attributes:
-        partition: the source's bins.
+        partition: Bins of the source.
         signed: (L, K) unbiased signed sums.
         count: (L, K) unbiased counts.
-        reach: (L, K) reports of versions in which the cell could be named: all of them where the arm was
-            the user's own, those in which the bin pulled the arm where the server assigned it.
-        moments: of the mechanism.
-        arm_hidden: whether a report hides the arm too (arms by the source's behaviour policy).
+        reach: (L, K) numbers of reports that could name the cell: all reports if users chose the arm, else
+            the reports on versions in which the server assigned this arm to the bin.
+        moments: Moments of the mechanism.
+        arm_hidden: True if reports hide the arm too (arms by the source's behaviour policy).
     """
 
     partition: DyadicPartition
@@ -67,34 +69,35 @@ class SourceEvidence:
     """Gaussian evidence about mean rewards on a tree of bins.
 
     Attributes:
-        partition: the tree, with tie rule `first`.
-        local: (n_nodes, K) every node's own evidence.
+        partition: The tree, with tie rule `first`.
+        local: (n_nodes, K) each node's own evidence.
     """
 
     partition: DyadicPartition
     local: Gaussians
 
     def check(self, *, dim: int, n_arms: int) -> None:
-        """Refuse evidence that does not fit a target with so many columns and arms.
+        """Refuse evidence that does not fit a target with `dim` columns and `n_arms` arms.
 
         Raises:
-            InvalidParameter: it has another number of columns or arms, another tie rule, or is not finite.
+            InvalidParameter: the numbers of columns or arms differ, the tie rule differs, or a number is not
+                finite.
         """
         local, shape = self.local, (self.partition.n_nodes, n_arms)
         if self.partition.dim != dim or {local.precision.shape, local.moment.shape} != {shape}:
-            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
+            raise InvalidParameter("attach: the evidence has another number of columns or arms")
         if self.partition.tie != "first":
-            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+            raise InvalidParameter("attach: bins of two specs only agree with tie 'first'")
         if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
             raise InvalidParameter("attach: the evidence is not finite")
 
 
 def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the state of a learner's sources, by name: their `evidence`, `least_doubt` and `doubt`."""
+    """Return the state of a learner's sources as arrays: `evidence`, `least_doubt` and `doubt` by name."""
     arrays: dict[str, NDArray[Any]] = {}
     for index, (name, source) in enumerate(sources.items()):
         local, splits = source.evidence.local, source.evidence.partition.splits
-        told = (len(local.precision) - 1) // 2  # the bins of another target may have grown since
+        told = (len(local.precision) - 1) // 2  # another target's partition may have grown since
         arrays |= {
             f"source.{index}.name": np.frombuffer(name.encode(), dtype=np.uint8),
             f"source.{index}.splits": np.array(splits[:told], dtype=np.int64),
@@ -108,7 +111,7 @@ def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 def sources_in(
     arrays: Mapping[str, NDArray[Any]], *, dim: int
 ) -> Iterator[tuple[str, SourceEvidence, list[float]]]:
-    """Return names, unchecked evidence, and both doubts, as `sources_to_arrays` wrote them."""
+    """Yield names, unchecked evidence, and both doubts, from arrays of `sources_to_arrays`."""
     for index in itertools.count():
         if f"source.{index}.name" not in arrays:
             return
@@ -121,12 +124,12 @@ def sources_in(
 
 
 def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) -> SourceEvidence:
-    """Evidence of every leaf's arms.
+    """Return the evidence of each leaf about its arms.
 
     Args:
-        sums: of the source.
-        propensities: (K,) or (L, K) public probabilities of the source's arms; None: estimated from the
-            counts. Not used where the source's server assigned the arms.
+        sums: Sums of the source.
+        propensities: (K,) or (L, K) public probabilities of the source's arms; None if they are to be
+            estimated from the counts. Not used if the source's server assigned the arms.
     """
     partition, leaves = sums.partition, sums.partition.leaves
     share, share_variance = _shares(sums, propensities)
@@ -138,11 +141,11 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
     safe, safe_count = np.where(seen, scale, 1.0), np.where(seen, count_variance, 1.0)
 
     def evidence(tilt: FloatArray) -> Gaussians:
-        """Evidence when 2 f - 1 is expected to be `tilt`."""
+        """Return the evidence for the pilot value `tilt` of 2 f - 1."""
         covariance = reach * share * (1.0 - share) * tilt
         slope = covariance / safe_count
         variance = raw_variance - slope * covariance + (reach * (tilt - slope)) ** 2 * share_variance
-        # Precision times mean, never the mean: of a cell that hardly anybody reaches it is no float.
+        # Store precision times mean, not the mean: the mean of a cell with hardly any reports can overflow.
         weight = np.where(seen, safe / np.where(seen, variance, 1.0), 0.0)
         precision = weight * safe
         centred = sums.signed - slope * (sums.count - reach * share)
@@ -151,7 +154,7 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
         result.moment[leaves] = 0.5 * precision + weight * centred
         return result
 
-    # 2 f - 1 as the source itself would guess it, the tree smoothing over bins
+    # Pilot estimate of 2 f - 1 from the source itself, smoothed over bins by the tree.
     local = evidence(np.zeros_like(share))
     below = upward(partition, local, child_sd=_PILOT_CHILD_SD)
     root, silent = prior_of(local, mean=_PILOT_MEAN, sd=_PILOT_SD), Gaussians.silent(local.precision.shape)
@@ -162,13 +165,13 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
 
 
 def prior_of(local: Gaussians, *, mean: float, sd: float) -> Gaussians:
-    """(K,) what is believed at the root of the tree that the evidence (n_nodes, K) is on."""
+    """Return (K,) the prior at the root, for evidence with `K` arms."""
     precision = np.full(local.precision.shape[1], sd**-2)
     return Gaussians(precision, precision * mean)
 
 
 def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """(L, K) estimated shares of reports that a cell holds, and the variances of the estimates."""
+    """Return (L, K) estimated shares of reports in each cell, and the variances of the estimates."""
     partition, leaves, m = sums.partition, sums.partition.leaves, sums.moments
     n_arms, even = sums.count.shape[1], 0.5 ** partition.depth[leaves].astype(np.float64)
 
@@ -191,7 +194,7 @@ def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArr
         noise = m.count_variance(even[:, None] * chances).sum(axis=1)
         mass, variance = masses(sums.count.sum(axis=1), reports, n * noise)
         return mass[:, None] * chances, variance[:, None] * chances**2
-    # Unknown propensities: every arm has a tree of its own, below its overall share.
+    # Propensities are unknown: estimate a tree of masses for each arm, scaled by the arm's overall share.
     overall_variance = n * len(leaves) * m.count_variance(even.mean() / n_arms * np.ones(1))[0]
     floor = np.sqrt(overall_variance) / max(n, 1.0)
     overall = np.clip(sums.count.sum(axis=0) / max(n, 1.0), min(floor, 1.0 / n_arms), 1.0)

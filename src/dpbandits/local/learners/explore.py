@@ -1,4 +1,4 @@
-"""Learning without deciding: bins and arms fixed beforehand, sums kept. What a source's server does."""
+"""The learner of a source's server: fixed bins, uniform arms, and stored sums."""
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -21,24 +21,24 @@ class ExploreConstants:
     """Public constants.
 
     Attributes:
-        depth: of the bins, a whole number.
+        depth: Depth of the bins, a whole number.
 
     Raises:
-        InvalidParameter: not a whole number of at least 0.
+        InvalidParameter: `depth` is not a whole number of at least 0.
     """
 
     depth: float = 0
 
     def __post_init__(self) -> None:
         if self.depth != int(self.depth) or self.depth < 0:
-            raise InvalidParameter("constants: the learner 'explore' takes an integer depth")
+            raise InvalidParameter("constants: depth: expected an integer >= 0")
 
 
 class ExploreRule(BinLearner):
-    """All bins of one depth; arms uniform, whatever the reports say. Arguments as for `BinLearner`.
+    """A learner with all bins of one depth and uniform arms. Arguments as for `BinLearner`.
 
     Raises:
-        InvalidParameter: 2^depth bins are more than `max_leaves`.
+        InvalidParameter: 2^depth exceeds `max_leaves`.
     """
 
     Constants = ExploreConstants
@@ -52,18 +52,18 @@ class ExploreRule(BinLearner):
             partition.split(partition.leaves)
         shape = (len(partition.leaves), self.n_arms)
         self._signed, self._count, self._reach = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._moments, self._hidden = np.zeros((0, len(_MOMENTS))), 0  # of the last version: no row, or one
+        self._moments, self._hidden = np.zeros((0, len(_MOMENTS))), 0  # at most one row: the last version
 
     def weights(self) -> FloatArray:
-        """Uniform."""
+        """Return (L, K) uniform probabilities."""
         return np.full((len(self.partition.leaves), self.n_arms), 1.0 / self.n_arms)
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Uniform, by the public coin."""
+        """Return (L,) arms drawn uniformly by public coins."""
         return np.asarray(normals.argmax(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums."""
+        """Add the sums of one version."""
         at: Any = slice(None) if sums.arms is None else (np.arange(len(sums.arms)), sums.arms)
         self._signed[at] += sums.signed
         self._count[at] += sums.count
@@ -72,13 +72,13 @@ class ExploreRule(BinLearner):
         self._hidden = int(sums.arms is None)
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Bins stay as they are."""
+        """Do nothing: bins are fixed."""
 
     def sums(self) -> SourceSums:
-        """Everything added up.
+        """Return all sums.
 
         Raises:
-            ProtocolError: nothing has come in yet.
+            ProtocolError: there are no reports yet.
         """
         if not len(self._moments):
             raise ProtocolError("the source has no reports yet")

@@ -1,46 +1,48 @@
-"""The recommended rule: arms on a fine grid, and one-bit questions about what is known least.
+"""The recommended learner: arms on a fine grid, and one-bit questions about the least known quantities.
 
-**Model.** f_k(x) = 1/2 + psi(x) w_k: Gaussian processes whose lengths and deviation are averaged over
-(`models.averaged_regression`), on the public grid of the spec (`local.contract.grid`).
+**Model.** f_k(x) = 1/2 + psi(x) w_k are Gaussian processes on the public grid of the spec
+(`local.contract.grid`). Lengthscales and variances are averaged over (`models.averaged_regression`).
 
-**Arms** of a version: the best of a posterior draw in every cell of the grid, its deviation times
-sqrt(temperature/K), and less for a product of variance S that reports cannot have told of yet: times
-sqrt(S n_S/(1 + S n_S)), n_S = 16 i (n + 200)/(K M), i what one report tells, M = (sum S)^2/sum S^2. Where
-i < .75 the temperature is sqrt(.75/i) times as high, at most twice.
+**Arms.** A version's arms are the best in each cell under a draw of the posterior. The draw's standard
+deviation is multiplied by sqrt(temperature/K). For a product feature of variance S, about which reports
+cannot be informative yet, it is also multiplied by sqrt(S n_S/(1 + S n_S)). Here n_S = 16 i (n + 200)/(K M),
+where i is the information of one report and M = (sum S)^2/sum S^2. If i < .75, the temperature is
+multiplied by sqrt(.75/i), at most by 2.
 
-**One arm for all.** Of the versions that name their columns (`learners.columns`), all but every fourth give
-one arm in every cell while two things hold. The best arm's mean reward is above every other arm's by more
-than `_LEAD` posterior deviations of the difference. The best arms of the cells earn more than it by at most
-`_PAYS` deviations of that gain. Draws by cell then cost reward, and the gain is not told from noise. Every
-fourth version draws all the same: without what it tells of the other arms no gain would be found.
+**One arm for all.** A version that names its columns (`learners.columns`) gives one arm in every cell if two
+conditions hold. The best arm's mean reward exceeds that of every other arm by more than `_LEAD` posterior
+standard deviations of the difference. The gain of the best arms of the cells over that arm is at most `_PAYS`
+standard deviations of that gain. Thompson sampling in each cell would then cost reward for a gain that may be
+noise. Every fourth version samples nevertheless: without its information about other arms no gain would be
+found.
 
-**Question.** A sign on every cell, phi(x): reports then estimate sum over a part's cells of 2 p(x) phi(x)
-(f_a(x) - 1/2), a linear functional of w. Signs are those of a direction of which the posterior knows
-little: of a draw of the posterior about its mean, then of the posterior's covariance with that draw's own
-functional (one step of the power method, restricted to signs).
+**Question.** A question is a sign phi(x) for every cell. Reports then estimate, for each part, the sum over
+its cells of 2 p(x) phi(x) (f_a(x) - 1/2), a linear functional of w. The signs follow a direction that is
+uncertain under the posterior. It starts as a draw of the posterior about its mean. The posterior covariance
+is then applied to that draw's own functional (one step of the power method, restricted to signs).
 
-**Place.** The law of contexts p (`models.grid_density`) is learned from versions that ask for phi(x)
-alone; every functional rests on it, so all are computed anew when it has been learned anew. With several
-parts, the counts of the parts are further means under p.
+**Place.** The law of contexts p (`models.grid_density`) is learned from versions that ask for phi(x) alone.
+Every functional depends on p, so all are computed anew when p was learned anew. With several parts, the
+numbers of reports of the parts are further means under p.
 
-**Sources** (`attach`). What another crowd's bins say of an arm's mean reward there (`learners.evidence`)
-is a linear functional of w too: the mean of psi over the bin, under p. A source may be off: its rewards
-are taken to be psi (w + c d), d of the prior's own law, and c is the candidate of
-`learners.transfer.DOUBTS` in whose light the target's own reports are likeliest, each further one having
-to overcome odds of e. With d integrated out a source's precision A and moment b become (1 + c^2 A S)^-1 A
-and (1 + c^2 A S)^-1 b, S the prior variances. A behaviour policy that looks at the context inside a bin
+**Sources** (`attach`). A source's evidence on the mean reward of an arm in a bin (`learners.evidence`) is a
+linear functional of w too: the mean of psi over the bin, under p. A source may be biased: its rewards are
+modelled as psi (w + c d), with d of the prior's own law. The constant c is the candidate of
+`learners.transfer.DOUBTS` with the largest likelihood of the target's own reports; each larger candidate must
+overcome odds of e. With d integrated out, a source's precision A and moment b become (1 + c^2 A S)^-1 A and
+(1 + c^2 A S)^-1 b, where S are the prior variances. A behaviour policy that looks at the context within a bin
 adds the tree's own spread to the variance of every bin.
 
-**Cost.** A version costs what its arms and signs cost; everything is looked at again after every n = 1.3^k
-reports, so a report costs the same, however many came before. What versions asked is kept for the last
-2,048 of them; older ones stay as they were last seen.
+**Cost.** A version costs the computation of its arms and signs. The full update runs after n = 1.3^k reports,
+so that the cost of a report does not grow with their number. Questions of the last 2,048 versions are stored;
+the evidence of older versions is frozen.
 
-**Where people change** (`forget`, a half-life h in reports), a report counts for 2^-(a/h) when a more have
-been learned from: so fade the precisions of what versions asked and of what is known of the law of contexts.
-Reports that count take the place of reports wherever the above goes by their number, so everything is looked
-at again at least every .3 h/ln 2 of them, and what is older than 10 h is dropped.
+**Drift** (`forget`, a half-life h in reports). A report has weight 2^-(a/h) after a further reports. The
+precisions of all questions, and of the law of contexts, decay accordingly. Wherever the text above refers to
+the number of reports, the sum of weights is used. The full update therefore runs at least every .3 h/ln 2
+reports, and versions older than 10 h are dropped.
 
-Privacy: post-processing of reports; what devices are asked does not touch their promise, see
+Privacy: post-processing of reports; the choice of questions does not change the guarantee, see
 `local.contract.grid`. Source: this library.
 """
 
@@ -70,58 +72,62 @@ from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["GROWTH", "RENEWAL", "QuestionConstants", "QuestionLearner"]
 
-# These, and those of what it is built on, were taken over, and held against neighbours on tuning worlds;
-# `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there: docs/evidence/local.md has the list.
+# The features and the constants of the models were taken over from earlier work and compared with
+# neighbouring values on tuning worlds. `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there. The
+# list is in docs/evidence/local.md.
 _FEATURES, _PLACE_FEATURES = 64, 144
 
-# The posterior's memory grows with the square of the weights of all arms: many arms have fewer features each.
+# The posterior's memory grows with the square of the number of weights, so many arms have fewer features
+# each.
 _MOST_WEIGHTS, _FEWEST_FEATURES = 768, 8
 
-# Everything is computed anew when reports have grown by this factor, from the first look on; the posterior by
-# the smaller one.
+# The full update runs when the number of reports has grown by the factor `GROWTH`, first at `_FIRST_LOOK`;
+# the posterior alone is updated at the factor `RENEWAL`.
 GROWTH, _FIRST_LOOK, RENEWAL = 1.3, 500, 1.03
 
-# Reports that a product is taken to have had before any came, and reports per unit of its variance: arms
-# explore a product once reports can tell of it.
+# Reports that each product feature is credited with at the start, and reports per unit of its variance: arms
+# explore a product once reports can inform about it.
 _HEAD_START, _TOLD = 200, 16.0
 
-# Where one report tells less than this, arms are drawn more widely: crowds settle too early on what is noise.
+# If one report has less information than this, arms are drawn more widely, as learners settle too early on
+# noise.
 _CLEAR, _WIDEST = 0.75, 2.0
 
-# One arm is given in all cells at a lead of more than the first of these, if the cells' own arms gain no more
-# than the second, in posterior deviations (`python -m reproduction.tuning.local_columns --made`).
+# One arm is given in all cells if it leads by more than the first constant and the gain of the cells' own
+# arms is at most the second, in posterior deviations (`python -m reproduction.tuning.local_columns --made`).
 _LEAD, _PAYS = 1.0, 1.0
 
-# One version of so many has arms drawn by cell all the same, and gains below the second are rounding.
+# One version in `_LOOK` samples arms by cell regardless; gains below `_ROUNDING` are rounding errors.
 _LOOK, _ROUNDING = 4, 1e-12
 
-# Columns are chosen by draws whose deviation is multiplied by the root of this over the number of arms.
+# Columns are chosen by Thompson sampling, with standard deviations multiplied by sqrt(this/number of arms).
 _GAIN_TEMPERATURE = 0.2
 
 _CHILD_SD = TreeConstants().child_sd
 
 _LAW = ("weights", "factor", "variance")
-"""Names of the arrays that keep the law of contexts."""
+"""Names of the arrays that store the law of contexts."""
 
 _MOST_KEPT = 2048
-"""Versions whose questions are kept."""
+"""Largest number of versions whose questions are stored."""
 
 _EPOCHS, _GONE = 8, 10
-"""Counts of so many parts of a half-life are held apart; so many half-lives later a version is dropped."""
+"""Number of parts of a half-life whose counts are stored separately, and multiple of a half-life after which a
+version is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionConstants:
-    """Public constants.
+    """Public constants of the learner.
 
     Attributes:
-        temperature: factor on the posterior variance when arms are drawn, divided by their number; more
-            where a report tells little, see the module.
-        places: a version asks for the place where so many times the deviation of what it would ask is more
-            than that of a question about rewards: both are of means from -1 to 1.
-        constant_sd: prior standard deviation of an arm's level.
-        parts: of a question; None: `Spec.n_parts`.
-        forget: half-life in reports, see the module; None: all reports count alike.
+        temperature: Factor on the posterior variance in Thompson sampling, divided by the number of arms;
+            it is raised if reports carry little information, see the module.
+        places: Weight of a question about the place. It is asked if this factor times its standard deviation
+            exceeds that of a question about rewards; both estimate means from -1 to 1.
+        constant_sd: Prior standard deviation of an arm's level.
+        parts: Number of parts of a question; None for `GridLayout.n_parts`.
+        forget: Half-life in reports, see the module; None if all reports have equal weight.
     """
 
     temperature: float = 0.4
@@ -132,16 +138,16 @@ class QuestionConstants:
 
 
 class _Told:
-    """Questions of the versions, and the sums of their reports.
+    """Questions of versions, and the sums of their reports.
 
     Attributes:
-        number: (V,) of the versions, ascending where they came in order.
-        table: (V, G) arm, twice, plus whether the sign is turned.
-        parts: (V, G).
-        n: (V,) reports.
+        number: (V,) version numbers, ascending if versions arrived in order.
+        table: (V, G) twice the arm, plus 1 if the sign is turned.
+        parts: (V, G) part of each cell.
+        n: (V,) numbers of reports.
         sums: (V, C) signed sums.
-        moments: (V, 2) variance per report of a part's sum, for who is in it and for others.
-        at: (V,) how many reports there were when these came, on average.
+        moments: (V, 2) variance of a part's sum for one report, for users in the part and for others.
+        at: (V,) mean total number of reports when these arrived.
     """
 
     names = ("number", "table", "parts", "n", "sums", "moments", "at")
@@ -156,13 +162,13 @@ class _Told:
     def add(
         self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray, *, at: int
     ) -> None:
-        """Note one more."""
+        """Add the reports on one version."""
         codes = (2 * np.asarray(published.arms) + published.turned).astype(np.int16)
         parts = published.parts.astype(np.uint8)
         self._waiting.append((published.version, codes, parts, n, sums, moments, at))
 
     def settle(self) -> "_Told":
-        """All of them as arrays; reports of a version that came in several times are one."""
+        """Convert all entries to arrays, merging entries of the same version; return self."""
         if self._waiting:
             columns = zip(self.names, zip(*self._waiting, strict=True), strict=True)
             for name, rows in columns:
@@ -184,7 +190,7 @@ class _Told:
         self.number, self.table, self.parts = self.number[first], self.table[first], self.parts[first]
 
     def hear(self, other: "_Told", at: IntArray) -> None:
-        """Add what another was told of another grid, whose cells `at` (G,) are those of this one's."""
+        """Add the entries of a coarser grid, where cell g of this grid lies in cell `at[g]` of the other."""
         self.settle()
         for name in self.names:
             rows = getattr(other, name)
@@ -193,25 +199,25 @@ class _Told:
 
     @property
     def arms(self) -> IntArray:
-        """(V, G)."""
+        """(V, G) arms of the cells."""
         return np.asarray(self.table >> 1, dtype=np.int64)
 
     @property
     def signs(self) -> FloatArray:
-        """(V, G)."""
+        """(V, G) signs of the cells, -1 or 1."""
         return np.asarray(1.0 - 2.0 * (self.table & 1), dtype=np.float64)
 
     def __len__(self) -> int:
         return len(self.number)
 
     def keep(self, rows: "slice | IntArray") -> None:
-        """These only."""
+        """Keep only these rows."""
         for name in self.names:
             setattr(self, name, getattr(self, name)[rows])
 
 
 class QuestionLearner:
-    """A `Learner` for specs with `learner="questions"`, over a `grid`: by default the spec's."""
+    """A `Learner` for specs with `learner="questions"`, over `grid`, by default the spec's whole grid."""
 
     Constants: ClassVar = QuestionConstants
 
@@ -241,7 +247,7 @@ class QuestionLearner:
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
+        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
@@ -251,7 +257,7 @@ class QuestionLearner:
 
     @property
     def gain(self) -> float:
-        """Expected gain of the best arm of every cell over the best one for all."""
+        """Expected gain of the best arm in each cell over the best single arm."""
         return self._gain(self._model.mean)
 
     def _gain(self, weights: FloatArray) -> float:
@@ -259,14 +265,14 @@ class QuestionLearner:
         return float(p @ levels.max(axis=1) - (p @ levels).max())
 
     def _cells_of(self, columns: tuple[int, ...]) -> IntArray:
-        """(G,) in which cell of a grid of some of these columns a cell of this one is."""
+        """Return (G,) for each cell the cell of a grid over `columns` that contains it."""
         places = np.unravel_index(np.arange(self.grid.size), self.grid.sizes)
         at = [self.grid.columns.index(column) for column in columns]
         sizes = tuple(self.grid.sizes[one] for one in at)
         return np.asarray(np.ravel_multi_index([places[one] for one in at], sizes))
 
     def widened(self, published: PublishedQuestions) -> PublishedQuestions:
-        """A version of some of the grid's columns as one of all of them."""
+        """Return a version over some of the grid's columns as a version over all of them."""
         if published.columns == self.grid.columns:
             return published
         at = self._cells_of(published.columns)
@@ -276,43 +282,43 @@ class QuestionLearner:
         )
 
     def hear(self, other: "QuestionLearner") -> None:
-        """Take over what a learner of some of the grid's columns was told; `look` comes after."""
+        """Take over the evidence of a learner over some of the grid's columns; call `look` afterwards."""
         at, theirs = self._cells_of(other.grid.columns), other._all_told()
         for kind, told in self._all_told().items():
             told.hear(theirs[kind].settle(), at)
         self.reports += other.reports
 
     def look(self) -> None:
-        """Look at everything again."""
+        """Run the full update."""
         self._look_again()
         self._renewed = self.reports
 
     def resist(self, surprise: float) -> None:
-        """Expect forged reports, from here on; see `PosteriorLearner.resist`."""
+        """Limit the effect of forged reports from now on; see `PosteriorLearner.resist`."""
         self._surprise = surprise
 
     @property
     def places(self) -> FloatArray:
-        """(G,) what is believed of the law of contexts."""
+        """(G,) expected law of contexts on the grid."""
         return np.asarray(self._density.p)
 
     def leading(self) -> IntArray:
-        """(G,) the arm of the largest expected reward in every cell."""
+        """Return (G,) the arm with the largest expected reward in each cell."""
         return np.asarray((self._model.features.values @ self._model.mean.T).argmax(axis=1))
 
     def drawn_gain(self, version: int, coins: PublicCoins) -> float:
-        """Return the gain under a draw of the posterior, by other public coins than those of the arms.
+        """Return the gain under a draw of the posterior; the public coins differ from those of the arms.
 
         Args:
-            version: number of the version.
-            coins: public coins of the server.
+            version: Number of the version.
+            coins: Public coins of the server.
         """
         model, own = self._model, "".join(f"/{one}" for one in self.grid.columns)
         normals = coins.normal(f"columns/{version}{own}", 0, 1, model.moment.size)[0]
         return self._gain(model.mean + math.sqrt(_GAIN_TEMPERATURE / self.n_arms) * model.deviation(normals))
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """Arms by a posterior draw, and a question: functions of what came in and the version's coins."""
+        """Return a version with arms by Thompson sampling and a question, from reports and public coins."""
         model, size = self._model, self._model.moment.size
         normals = coins.normal(f"questions/{version}", 0, 2, size)
         weights = model.mean + self._shrunk() * model.deviation(normals[0])
@@ -336,16 +342,17 @@ class QuestionLearner:
         )
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
-        """Learn from counted reports that answered `published`."""
+        """Learn from counted reports on the version `published`."""
         signed, count, n, m = grouped_estimate(counted)
-        # (2,) variances a report of a part's signed sum and of its count: for its people, and for others.
-        # Who is in the part varies too, by share (1 - share) <= share.
+        # (2,) variances, for one report, of a part's signed sum and of its count: for users in the part, and
+        # for others. The number of users in the part is random too, which adds share (1 - share) <= share.
         signed_law = np.array([m.signed_own, m.signed_other])
         count_law = np.array([m.count_own + 1.0, m.count_other])
         self.reports += n
         self._model.fade(float(kept_after(n, self._half_life)))
         if self.n_parts > 1:
-            # What is counted are people of parts, which many versions have in common: while they are as old.
+            # Counts are sums of users in parts, which many versions share: merge versions of about the same
+            # age.
             epoch = 0 if self._half_life is None else int(_EPOCHS * self.reports / self._half_life)
             common = zlib.crc32(published.parts.astype(np.uint8).tobytes(), epoch)
             self._counts.add(replace(published, version=common), count, n, count_law, at=self.reports)
@@ -362,7 +369,7 @@ class QuestionLearner:
         return one.settle()
 
     def _raised(self, published: PublishedQuestions, signed: FloatArray, n: int, law: FloatArray) -> float:
-        """Factor on a version's variance, where a part surprises more than `surprise` allows."""
+        """Return the factor that raises a version's variance until no part surprises more than allowed."""
         functionals, means, variances = self._functionals(self._alone(published, signed, n, law))
         error = means - functionals @ self._model.mean.ravel()
         belief = np.array([row @ self._model.solve(row) for row in functionals])
@@ -371,39 +378,40 @@ class QuestionLearner:
 
     @property
     def told_levels(self) -> FloatArray:
-        """(K, K + 1) precision (K, K) and moment (K,) of what own reports tell of the arms' levels.
+        """(K, K + 1) precision (K, K) and moment (K,) of the levels, from this learner's own reports.
 
-        A level is an arm's mean reward over all people, less 1/2. The prior, and what `hear_levels` told, are
-        taken out.
+        A level is an arm's mean reward over all users, minus 1/2. The prior and the input of `hear_levels`
+        are subtracted.
         """
         model, row = self._model, self._density.p @ self._model.features.values
         mean, covariance = model.law(np.kron(np.eye(self.n_arms), row))
         whole = np.linalg.inv(covariance)
         prior = np.eye(self.n_arms) / (row**2 @ model.variances)
         told = np.column_stack([whole - prior, whole @ mean]) - self._heard
-        # Rounding makes precisions asymmetric. Columns exchange them, so the asymmetry would grow each time.
+        # Rounding makes precisions asymmetric. Columns exchange them, so the asymmetry would grow without
+        # this.
         told[:, :-1] = (told[:, :-1] + told[:, :-1].T) / 2.0
         return told
 
     def hear_levels(self, told: FloatArray) -> None:
-        """Take in what reports elsewhere tell of the arms' levels, in place of what was heard before.
+        """Use the information of other reports about the levels, instead of the previous input.
 
         Args:
-            told: (K, K + 1) precision and moment, as `told_levels` gives them.
+            told: (K, K + 1) precision and moment, as in `told_levels`.
         """
         self._heard = told
         self._place_heard()
         self._model.renew()
 
     def _place_heard(self) -> None:
-        """Write what was heard of the levels as precision and moment of the weights."""
+        """Write the information about the levels as precision and moment of the weights."""
         if self._heard.any():
             row, told = self._density.p @ self._model.features.values, self._heard
             precision, moment = np.kron(told[:, :-1], np.outer(row, row)), np.kron(told[:, -1], row)
             self._model.heard = np.asarray(precision), np.asarray(moment)
 
     def refine(self) -> None:
-        """Look at everything again, or take what is new into the posterior, where enough has come."""
+        """Run the full update, or update the posterior, if enough reports have arrived."""
         if self.reports >= max(_FIRST_LOOK, self._due(self._looked, GROWTH)):
             self._look_again()
         elif self.reports >= self._due(self._renewed, RENEWAL):
@@ -413,28 +421,28 @@ class QuestionLearner:
         self._renewed = self.reports
 
     def _due(self, before: int, growth: float) -> float:
-        """Reports at which those that count have grown by the factor since there were `before`."""
+        """Return the total at which the weighted number of reports has grown by a factor since `before`."""
         if self._half_life is None:
             return growth * before
         return before + (growth - 1.0) * counting(before, self._half_life)
 
     def follow(self, published: PublishedQuestions) -> None:
-        """See `Learner.follow`: what was published is kept with its reports."""
+        """Update as for a publication; the published questions are stored with their reports."""
         self.refine()
 
     @property
     def doubts(self) -> dict[str, float]:
-        """How far every source is believed to be off; infinity: dropped."""
+        """Estimated error c of each source; infinity if it is dropped."""
         return {name: source.doubt for name, source in self._sources.items()}
 
     def check(self, evidence: SourceEvidence) -> None:
-        """See `SourceEvidence.check`."""
+        """Refuse evidence that does not fit; see `SourceEvidence.check`."""
         evidence.check(dim=self._centres.shape[1], n_arms=self.n_arms)
 
     def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
-        """Add a source, or replace what it said before, and look at everything again.
+        """Add a source, or replace its earlier evidence, and run the full update.
 
-        Args: as for `TransferTree.attach`; raises as `check` does.
+        Args: As for `TransferTree.attach`; raises as `check` does.
         """
         self.check(evidence)
         before = self._sources.get(name)
@@ -442,10 +450,10 @@ class QuestionLearner:
         self.look()
 
     def jump_start(self) -> None:
-        """Nothing is left to do: `attach` has looked at everything."""
+        """Do nothing: `attach` has run the full update."""
 
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
-        """See `Server.estimate`: the same in all of a cell of the grid."""
+        """Return the version with expected rewards, constant within a cell; see `Server.estimate`."""
         bounds = spec.reward_range
         mean = 0.5 + self._model.features.values @ self._model.mean.T
         return replace(
@@ -453,7 +461,7 @@ class QuestionLearner:
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`."""
+        """Return the state as arrays; see `Learner.to_arrays`."""
         arrays = {
             f"{kind}.{name}": getattr(told.settle(), name)
             for kind, told in self._all_told().items()
@@ -467,14 +475,14 @@ class QuestionLearner:
         return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         before = self.to_arrays()
         free = {f"{kind}.{name}" for kind, told in self._all_told().items() for name in told.names}
         for name, now in before.items():
             one = arrays[name]
             same = one.shape[1:] == now.shape[1:] if name in free else one.shape == now.shape
             if not same or one.dtype != now.dtype:
-                raise IncompatibleState("what was kept of a learner is another learner's")
+                raise IncompatibleState("the stored state belongs to another learner")
         for kind, told in self._all_told().items():
             for name in told.names:
                 setattr(told, name, arrays[f"{kind}.{name}"].copy())
@@ -497,10 +505,10 @@ class QuestionLearner:
     def _all_told(self) -> dict[str, _Told]:
         return {"rewards": self._rewards, "places": self._places, "counts": self._counts}
 
-    # -- what is asked ----------------------------------------------------------------------------------
+    # -- questions --------------------------------------------------------------------------------------
 
     def _shrunk(self) -> FloatArray:
-        """(F,) factors on a draw's deviation."""
+        """Return (F,) factors on the standard deviations of a posterior draw."""
         variances = self._model.variances
         effective = variances.sum() ** 2 / (variances**2).sum()
         reports = counting(self.reports, self._half_life) + _HEAD_START
@@ -510,7 +518,7 @@ class QuestionLearner:
         return np.asarray(np.sqrt(self.constants.temperature * wider / self.n_arms * share))
 
     def _one_for_all(self) -> bool:
-        """Return whether one arm is given in all cells: it leads, and arms by cell do not pay."""
+        """Return True if one arm is given in all cells: it leads, and arms by cell gain too little."""
         levels = np.kron(np.eye(self.n_arms), self._density.p @ self._model.features.values)
         best = int((levels @ self._model.mean.ravel()).argmax())
         by_cell = self._asked(np.ones(self.grid.size), self.leading()) / 2.0
@@ -521,7 +529,7 @@ class QuestionLearner:
         return not told and bool((mean[:-1] > _LEAD * deviation[:-1]).all())
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
-        """(G,) signs of a question to the people of these arms, and how little its answer is known."""
+        """Return (G,) signs of an uncertain question for these arms, and its standard deviation."""
         signs = self._signs(self._model.deviation(normals), arms)
         covariance = self._model.solve(self._asked(signs, arms))
         signs = self._signs(covariance.reshape(self.n_arms, -1), arms)
@@ -529,7 +537,7 @@ class QuestionLearner:
         return signs, math.sqrt(max(0.0, float(functional @ self._model.solve(functional))))
 
     def _asked(self, signs: FloatArray, arms: IntArray) -> FloatArray:
-        """(K F,) the functional of these signs, as if there was one part."""
+        """Return (K F,) the functional of these signs, with a single part."""
         everyone = np.zeros((self.n_arms, len(arms)))
         everyone[arms, np.arange(len(arms))] = 2.0 * self._density.p * signs
         return np.asarray((everyone @ self._model.features.values).ravel())
@@ -538,12 +546,10 @@ class QuestionLearner:
         levels = self._model.features.values @ weights.T
         return np.where(levels[np.arange(len(arms)), arms] < 0.0, -1.0, 1.0)
 
-    # -- what is learned --------------------------------------------------------------------------------
+    # -- learning ---------------------------------------------------------------------------------------
 
     def _functionals(self, told: _Told) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return, for all parts of all versions, functionals (V C, K F) of one report, means and their
-        variances.
-        """
+        """Return functionals (V C, K F) of one report, their means and variances, for all parts."""
         n_versions, n_parts, p = len(told), self.n_parts, self._density.p
         cell = np.arange(n_versions)[:, None] * n_parts + told.parts
         shape = (n_versions * n_parts * self.n_arms, len(p))
@@ -556,18 +562,18 @@ class QuestionLearner:
         return functionals, (told.sums / told.n[:, None]).ravel(), variance.ravel()
 
     def _counting(self, told: _Told) -> FloatArray:
-        """(V, 1) how many of the versions' reports count."""
+        """Return (V, 1) weighted numbers of reports."""
         return np.asarray(told.n * kept_after(self.reports - told.at, self._half_life))[:, None]
 
     def _shares(self, told: _Told) -> FloatArray:
-        """(V, C) masses of the parts."""
+        """Return (V, C) masses of the parts."""
         cell = np.arange(len(told))[:, None] * self.n_parts + told.parts
         weights = np.broadcast_to(self._density.p, cell.shape).ravel()
         shares = np.bincount(cell.ravel(), weights=weights, minlength=len(told) * self.n_parts)
         return np.asarray(shares.reshape(len(told), self.n_parts), dtype=np.float64)
 
     def _look_again(self) -> None:
-        """Law of contexts, functionals, lengths, deviation and posterior, from all reports."""
+        """Compute law of contexts, functionals, lengthscales, variances and posterior from all reports."""
         kept = float(kept_after(self.reports - self._looked, self._half_life))
         self._old = kept * self._old[0], kept * self._old[1]
         if self._half_life is not None:
@@ -597,7 +603,7 @@ class QuestionLearner:
         self._looked = self.reports
 
     def _hear_sources(self) -> None:
-        """Add what sources say, each discounted so that own reports are likeliest in its light."""
+        """Add the evidence of sources, each discounted by its most likely error."""
         model, values, p = self._model, self._model.features.values, self._density.p
         own = np.concatenate([model.precision, model.moment[:, None]], axis=1)
         scale = np.tile(model.variances, self.n_arms)
@@ -627,7 +633,7 @@ class QuestionLearner:
 
 
 def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatArray:
-    """(K F, K F + 1) precision and moment once doubted, see the module; `variances` (K F,) of the weights."""
+    """Return (K F, K F + 1) precision and moment after a discount; `variances` (K F,) are the prior's."""
     if math.isinf(doubt):
         return np.zeros_like(told)
     spread = np.eye(len(told)) + doubt**2 * told[:, :-1] * variances
@@ -637,24 +643,24 @@ def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatA
 
 
 class _Source:
-    """Evidence of another crowd, and how far it is believed to be off.
+    """Evidence of a source, and its estimated error.
 
     Attributes:
-        evidence: of its bins.
-        least_doubt: deviation within every bin, in units of the tree's spread.
-        doubt: c, see the module.
+        evidence: Evidence of the source's bins.
+        least_doubt: Smallest standard deviation within a bin, in units of the tree's spread.
+        doubt: The constant c, see the module.
     """
 
     def __init__(self, evidence: SourceEvidence, least_doubt: float, doubt: float) -> None:
         self.evidence, self.least_doubt, self.doubt = evidence, least_doubt, doubt
 
     def told(self, centres: FloatArray, values: FloatArray, p: FloatArray) -> FloatArray:
-        """(K F, K F + 1) precision and moment of the weights, at a grid's features (G, F) and law (G,)."""
+        """Return (K F, K F + 1) precision and moment of the weights, from features (G, F) and law (G,)."""
         partition, local = self.evidence.partition, self.evidence.local
         nodes = np.flatnonzero((local.precision > 0.0).any(axis=1))
         low, high = partition.low[nodes, None], partition.high[nodes, None]
         inside = ((centres >= low) & (centres < high)).all(axis=2) * p
-        empty = ~inside.any(axis=1)  # a bin between the cells' middles: the nearest cell stands for it
+        empty = ~inside.any(axis=1)  # a bin without a cell's centre is represented by the nearest cell
         middle = (low[empty] + high[empty]) / 2.0
         inside[empty, ((centres - middle) ** 2).sum(axis=2).argmin(axis=1)] = 1.0
         rows = (inside / inside.sum(axis=1, keepdims=True)) @ values

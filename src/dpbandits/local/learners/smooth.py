@@ -1,14 +1,15 @@
-"""The recommended rule: arms are smooth in the context, so bins speak for each other.
+"""A learner of bins for mean rewards that are smooth in the context, so that bins inform each other.
 
-The posterior tree (`dpbandits.local.learners.tree`) with another prior: an arm's mean reward is a smooth
-random function plus departures of single bins (`dpbandits.models.trees.smooth`), so a report from one bin
-also tells of bins beside it, and a split costs less. Arms are drawn and leaves are split as there.
+It is the posterior tree (`dpbandits.local.learners.tree`) with another prior. An arm's mean reward is a
+smooth random function plus deviations of single bins (`dpbandits.models.trees.smooth`). A report from one bin
+therefore also informs about neighbouring bins, and a split costs less. Thompson sampling and splits are the
+same.
 
-Where people change (`forget`, a half-life in reports), what reports said of a node, of those split since as
-well, counts for half as much so many reports later; whenever the masses are looked at, all beliefs are
-computed anew from it, from the root down. Bins are never joined again.
+With drift (`forget`, a half-life in reports), the weight of all evidence on nodes, including nodes split
+since, is halved after that many reports. Whenever the masses are estimated, all posteriors are computed anew
+from it, from the root down. Bins are never merged.
 
-Privacy: post-processing of reports. Source: this library; the figures reached are in the docs.
+Privacy: post-processing of reports. Source: this library; the documentation has measured results.
 """
 
 from dataclasses import dataclass
@@ -28,16 +29,16 @@ __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothTreeConstants(TreeConstants):
-    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`).
 
-    Those of `TreeConstants` where they decide about splits and draws; `prior_mean` is expected everywhere,
-    `prior_sd` is the standard deviation of an arm's level.
+    The constants of `TreeConstants` control splits and Thompson sampling. `prior_mean` is the prior mean
+    everywhere, and `prior_sd` the prior standard deviation of an arm's level.
 
     Attributes:
-        smooth_sd: standard deviation of the smooth function about the level.
-        length: its lengthscale; the cube has edges of length 1.
-        rough: a bin of depth s departs from its parent by rough 2^(-s/dim).
-        forget: half-life in reports; None: all reports count alike.
+        smooth_sd: Standard deviation of the smooth function about the level.
+        length: Lengthscale of the smooth function; the cube has edges of length 1.
+        rough: Deviation of a bin of depth s from its parent, as the factor in rough 2^(-s/dim).
+        forget: Half-life in reports; None if all reports have equal weight.
     """
 
     prior_sd: float = 0.241
@@ -53,11 +54,11 @@ class SmoothTreeConstants(TreeConstants):
 
 
 class SmoothTreeRule(PosteriorLearner):
-    """The rule, with `SmoothTreeConstants`; arguments as for `BinLearner`."""
+    """The smooth posterior tree, with `SmoothTreeConstants`; arguments as for `BinLearner`."""
 
     Constants = SmoothTreeConstants
     kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_belief")
-    # Splits add to the beliefs at once.
+    # Splits update the posteriors at once, so that masses can be refreshed less often.
     refresh: ClassVar[float] = 0.03
     constants: SmoothTreeConstants
 
@@ -75,7 +76,7 @@ class SmoothTreeRule(PosteriorLearner):
         return self.constants.prior_mean + mean, variance
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums to what is left of those before."""
+        """Add the sums of one version to the faded evidence of earlier ones."""
         self._data.fade(float(kept_after(sums.n, self._half_life)))
         super().learn(sums)
 
@@ -88,12 +89,12 @@ class SmoothTreeRule(PosteriorLearner):
         self._forget()
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Precision and moment (about the prior mean) of what reports said while the nodes were leaves."""
+        """Return precision and moment (about the prior mean) of reports on nodes while they were leaves."""
         precision, moment = self._data.told(self.masses, nodes)
         return precision, moment - precision * self.constants.prior_mean
 
     def _generations(self) -> list[Generation]:
-        """All that was split, from the root down."""
+        """Return all splits as generations, from the root down."""
         partition, found = self.partition, []
         for depth in range(partition.max_depth):
             parents = np.flatnonzero((partition.depth == depth) & (partition.left >= 0))
@@ -105,7 +106,7 @@ class SmoothTreeRule(PosteriorLearner):
         return child_spread(self.constants.rough, self.partition.depth[parents], self.partition.dim)
 
     def split(self, chosen: IntArray) -> None:
-        """Children depart from their parent; the masses' own model says how many people they hold."""
+        """Split leaves; children deviate from their parent, and first share its mass equally."""
         precision, moment = self._told(chosen)
         spread = self._rough(chosen)
         children = self.partition.split(chosen)

@@ -1,4 +1,4 @@
-"""What the learners that a spec can name are."""
+"""The table of learners that a spec can name, and the warning about coarse bins."""
 
 import warnings
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ __all__ = ["LEARNERS", "CoarseBins", "learner_for"]
 
 
 class CoarseBins(DPBanditsWarning):
-    """So many columns or categories that the bins of a spec never tell all of them apart."""
+    """Warning that a spec has more columns or categories than its bins can separate."""
 
 
 LEARNERS: Mapping[str, Any] = {
@@ -38,17 +38,17 @@ LEARNERS: Mapping[str, Any] = {
     "weights": WeightLearner,
     "dubey2021": Dubey2021Weights,
 }
-"""A grid, then bins, Gaussian processes below; `learner_for` makes one."""
+"""Learners by name, first for grids, then for bins, last for Gaussian processes; see `learner_for`."""
 
 
 def learner_for(spec: Spec | GPSpec) -> Any:
-    """A fresh learner for the spec: a `Learner`.
+    """Return a fresh `Learner` for the spec.
 
     Raises:
         InvalidParameter: the spec's constants are not those of its learner.
 
     Warns:
-        CoarseBins: people's columns are more than the bins can tell apart.
+        CoarseBins: the bins cannot separate all columns of the contexts.
     """
     if isinstance(spec, Spec) and not spec.protocol.asks:
         _warn_if_coarse(spec)
@@ -61,7 +61,7 @@ def learner_for(spec: Spec | GPSpec) -> Any:
 
 
 def _warn_if_coarse(spec: Spec) -> None:
-    """Warn where halving every range once, and categories until each has a bin, takes more bins than may be.
+    """Warn if the bins are too few to halve each range once and to separate all categories.
 
     Bins are halved along one column after another, in the order of the schema.
     """
@@ -71,10 +71,10 @@ def _warn_if_coarse(spec: Spec) -> None:
     halvings = sum((part.n_arms - 1).bit_length() if isinstance(part, Arms) else part.dim for part in parts)
     if halvings >= spec.tuning.max_leaves.bit_length():
         warnings.warn(
-            f"{spec.dim} columns take 2^{halvings} bins to be told apart and there are at most "
-            f"{spec.tuning.max_leaves}: bins are halved along the columns in their order, so that the last "
-            "of them count for little or nothing; name those first that matter most, leave others out, or "
-            "put categories together",
+            f"contexts: {spec.dim} columns need 2^{halvings} bins to be separated, and there are at most "
+            f"{spec.tuning.max_leaves}. Bins are halved along the columns in their order, so the "
+            "last columns have little or no effect: put the most important columns first, leave others out, "
+            "or merge categories",
             CoarseBins,
             stacklevel=caller_level(),
         )

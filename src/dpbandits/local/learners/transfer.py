@@ -1,23 +1,23 @@
-"""The posterior tree with a jump start: sources enter as Gaussian evidence beside the target's own.
+"""The posterior tree with sources, which enter as Gaussian evidence in addition to the target's own.
 
-A source (see `dpbandits.local.contract.sources`) has its own bins, epsilon, contexts and behaviour policy;
-its evidence (`dpbandits.local.learners.evidence`) is sent along the tree of bins, so that it reaches bins
-the target has not split yet, and bins it has split further. Without sources this is `TreeRule`, number
-for number.
+A source (see `dpbandits.local.contract.sources`) has its own bins, epsilon, contexts and behaviour policy.
+Its evidence (`dpbandits.local.learners.evidence`) is propagated along the tree of bins. It therefore reaches
+bins that the target has not split yet, and bins that it has split further. Without sources this is exactly
+`TreeRule`.
 
-**Sources that hurt.** Under covariate shift alone a source's bins have the target's mean rewards, but
-wrong propensities or other rewards bend them. The difference between what a source alone would predict
-and what the target's own reports say, node by node and arm by arm, is compared with a tree process of
-spread c sigma_0: c is the candidate that makes the differences likeliest. A source is believed up to the
-variance of that process; the largest candidate drops it. A behaviour policy that looks at the context
-inside a bin pulls arms where they are poor: such a source is never believed nearer than the tree's own
-spread in a bin. Only privatised statistics and public constants are compared.
+**Misleading sources.** Under covariate shift alone, a source's bins have the target's mean rewards. Wrong
+propensities or other rewards bias them. The source's predictions are compared with the target's own reports,
+node by node and arm by arm. Their differences are modelled by a tree process of spread c sigma_0, and c is
+the candidate with the largest likelihood. The source's evidence is discounted by the variance of that
+process; the largest candidate drops the source. A behaviour policy that looks at the context within a bin may
+choose arms where they are poor: its source has at least the tree's own spread in a bin. Only privatised
+statistics and public constants are compared.
 
-With sources the bins are finer than the target's own reports would make them, so its reports in one
-bin also speak about bins beside it.
+With sources the bins are finer than the target's own reports would make them, so reports in one bin also
+inform about neighbouring bins.
 
-Privacy: post-processing of reports, each private under its own epsilon. Source: this library; jump
-starts: Ma2025, Section 3.
+Privacy: post-processing of reports, each of which is private under its own epsilon. Source: this library;
+initialisation by sources: Ma2025, Section 3.
 """
 
 import math
@@ -47,12 +47,12 @@ from dpbandits.models.trees.posterior import tree_levels
 __all__ = ["DOUBTS", "STEP_COST", "TransferTree"]
 
 DOUBTS = (0.0, 0.125, 0.25, 0.5, 1.0, math.inf)
-"""Candidates for c, how far a source is off in units of the tree's own spread; infinity: not believed."""
+"""Candidates for c, a source's error in units of the tree's own spread; infinity drops the source."""
 
-# Log odds that each step up the candidates must overcome: a source is trusted until the data speak.
+# Log odds for each step up the candidates: a source is trusted until the data contradict it.
 STEP_COST = 1.0
 
-# Sources are weighed and their evidence placed anew when this share of reports has come in since.
+# Relative growth of the number of reports after which sources are weighed and their evidence is placed anew.
 _REFRESH = 0.02
 
 # Stands for infinity when the likelihood of a dropped source is computed.
@@ -62,12 +62,12 @@ _FACTORS = np.minimum(DOUBTS, _FAR) ** 2
 
 
 class TransferTree(TreeRule):
-    """`TreeRule` that can be told what other crowds know.
+    """A `TreeRule` that can use the evidence of sources.
 
-    Arguments as for `BinLearner`; the partition's tie rule is `first` if sources are to be attached.
+    Arguments are those of `BinLearner`; to attach sources, the partition's tie rule must be `first`.
 
     Attributes:
-        skip: watch sources and discount those that disagree with the target's own reports.
+        skip: True if sources that disagree with the target's own reports are discounted.
     """
 
     kept: ClassVar[tuple[str, ...]] = (*TreeRule.kept, "_placed_n")
@@ -80,17 +80,17 @@ class TransferTree(TreeRule):
 
     @property
     def doubts(self) -> dict[str, float]:
-        """How far every source is believed to be off; infinity: dropped."""
+        """Estimated error of each source, in units of the tree's spread; infinity if it is dropped."""
         return {name: source.doubt for name, source in self._sources.items()}
 
     def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
-        """Add a source, or replace what it said before.
+        """Add a source, or replace its earlier evidence.
 
-        It is never believed to be nearer than `least_doubt`, for sources whose behaviour policy looks at the
+        `least_doubt` is the smallest error that is assumed, for sources whose behaviour policy looks at the
         context.
 
         Raises:
-            InvalidParameter: the evidence is of another dim or other arms, or a tie rule is not `first`.
+            InvalidParameter: the evidence has other columns or arms, or a tie rule is not `first`.
         """
         self.check(evidence)
         before = self._sources.get(name)
@@ -99,35 +99,35 @@ class TransferTree(TreeRule):
         self._place()
 
     def check(self, evidence: SourceEvidence) -> None:
-        """Refuse evidence that cannot be attached, as `attach` does."""
+        """Raise the errors of `attach` without changing anything."""
         evidence.check(dim=self.partition.dim, n_arms=self.n_arms)
         if self.partition.tie != "first":
-            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+            raise InvalidParameter("attach: bins of two specs only agree with tie 'first'")
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`: with what the sources said."""
+        """Return the state with the evidence of sources as arrays; see `Learner.to_arrays`."""
         return super().to_arrays() | sources_to_arrays(self._sources)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         super().restore(arrays)
         for name, evidence, doubts in sources_in(arrays, dim=self.partition.dim):
             self.check(evidence)
             self._sources[name] = _Source(evidence, self.constants, *doubts)
 
     def jump_start(self) -> None:
-        """Split as far as the sources' evidence carries."""
+        """Split leaves until the sources' evidence allows no further split."""
         before = -1
         while before < self.partition.n_nodes:
             before = self.partition.n_nodes
             self.refine()
 
     def evidence(self) -> SourceEvidence:
-        """Return what this target's own reports say, for other targets: nothing that came from sources."""
+        """Return the evidence of this target's own reports, for other targets; sources are excluded."""
         return SourceEvidence(partition=self.partition, local=self._own())
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums, then weigh the sources by them."""
+        """Add the sums of one version, then weigh the sources by them."""
         super().learn(sums)
         if self._sources and self.reports - self._placed_n > _REFRESH * self._placed_n:
             if self.skip:
@@ -135,19 +135,19 @@ class TransferTree(TreeRule):
             self._place()
 
     def split(self, chosen: IntArray) -> None:
-        """Children start from what is believed of their parent, and from what sources say of them."""
+        """Split leaves; children start from their parent's posterior and the evidence of sources."""
         super().split(chosen)
         if self._sources:
             self._place()
 
     def _own(self) -> Gaussians:
-        """(n_nodes, K) the target's own evidence, with the masses as they are known now."""
+        """Return (n_nodes, K) the target's own evidence, with the current masses."""
         return Gaussians(*self._data.told(self.masses))
 
     def _weigh(self) -> None:
-        """How far every source is off."""
+        """Estimate the error of each source."""
         own, codes = self._own(), path_codes(self.partition)
-        # A mean is estimated relative to its bin's mass, which is itself an estimate.
+        # A mean is relative to its bin's mass, which is itself estimated and adds variance.
         _, variance, reports = self._data.count.T
         known = self.masses**2 * reports**2 / np.where(variance > 0.0, variance, 1.0)
         loose = (self.partition.depth > 0) / (12.0 / np.maximum(self.partition.depth, 1) + known)
@@ -165,7 +165,7 @@ class TransferTree(TreeRule):
             source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:
-        """Priors of all nodes from scratch: what is above and beside them, and what sources say of them."""
+        """Compute the priors of all nodes anew, from evidence above and beside them and from sources."""
         partition, child_sd = self.partition, self.constants.child_sd
         codes, scale = path_codes(partition), spreads(partition, child_sd)
         gathered = scale[0] + _gathered(partition, scale)
@@ -185,9 +185,9 @@ class TransferTree(TreeRule):
 
 
 class _Source:
-    """One source: how far it is off, and messages about its nodes.
+    """One source: its estimated error, and messages about its nodes.
 
-    `local` is about the node itself, `below` everything in and below it, `whole` what the source believes.
+    `local` concerns the node itself, `below` the node and its descendants, `whole` is the source's posterior.
     """
 
     def __init__(
@@ -206,14 +206,14 @@ class _Source:
         self.least_doubt, self.doubt = least_doubt, doubt
 
     def known(self, message: Gaussians, codes: IntArray) -> Gaussians:
-        """One of its messages, for nodes with these path codes; silent of those it does not know."""
+        """Return a message for nodes with these path codes; zero evidence for nodes that the source lacks."""
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         known, here = (self._codes[at] == codes)[:, None], message.at(at)
         return Gaussians(here.precision * known, here.moment * known)
 
 
 def _gathered(partition: DyadicPartition, variance: FloatArray) -> FloatArray:
-    """(n_nodes,) sum of the variances of the steps from the root to a node."""
+    """Return (n_nodes,) the sum of the variances of the steps from the root to each node."""
     total = np.zeros(partition.n_nodes)
     for inner in tree_levels(partition):
         for child in (partition.left[inner], partition.right[inner]):

@@ -1,11 +1,12 @@
-"""The posterior tree: a posterior over arms in the bins of a tree, the rule that sources can start.
+"""The posterior tree: Gaussian posteriors of mean rewards in the bins of a tree.
 
-Every arm of every bin has a Gaussian posterior of its mean reward. A child starts from its parent's
-posterior, widened by sigma_(s+1) = sigma_0 2^(-(s+1)/dim), s being the parent's depth: how far a
-smooth reward can move inside the parent. Arms are drawn from the posterior with its variance
-scaled down. A leaf is split when its rivals are known as well as the split would blur them.
+Each arm of each bin has a Gaussian posterior of its mean reward. A child starts from its parent's posterior,
+whose standard deviation is increased by sigma_(s+1) = sigma_0 2^(-(s+1)/dim), with s the parent's depth. This
+is how much a smooth reward varies within the parent. Arms follow Thompson sampling with a reduced variance. A
+leaf is split when its rival arms are known as precisely as the split would blur them. Sources can initialise
+this rule.
 
-Privacy: post-processing of reports. Source: this library; the figures reached are in the docs.
+Privacy: post-processing of reports. Source: this library; the documentation has measured results.
 """
 
 from dataclasses import dataclass
@@ -22,17 +23,17 @@ __all__ = ["TreeConstants", "TreeRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class TreeConstants:
-    """Constants of the rule, chosen on tuning worlds (`reproduction.ma2025.local`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction.ma2025.local`).
 
     Attributes:
-        prior_mean: mean reward expected at the root.
-        prior_sd: its standard deviation.
-        child_sd: sigma_0: a leaf's children are taken to differ from it by child_sd 2^(-(s+1)/dim).
-        temperature: factor on the posterior variance when arms are drawn, divided by their number.
-        settled: no split where one arm is best with at least this probability in the children.
-        rival: arms count as rivals above this probability of being best, divided by their number.
-        known: a rival is known when its deviation is at most this times the children's spread; the leader
-            is when its deviation is at most that spread.
+        prior_mean: Prior mean of a reward at the root.
+        prior_sd: Its prior standard deviation.
+        child_sd: The constant sigma_0: children differ from a leaf of depth s by child_sd 2^(-(s+1)/dim).
+        temperature: Factor on the posterior variance in Thompson sampling, divided by the number of arms.
+        settled: A leaf is not split if one arm is best in its children with at least this probability.
+        rival: Probability of being best, divided by the number of arms, above which an arm is a rival.
+        known: A rival is known if its standard deviation is at most this multiple of the children's spread;
+            the leader is known if its standard deviation is at most that spread.
     """
 
     prior_mean: float = 0.5
@@ -45,7 +46,7 @@ class TreeConstants:
 
 
 class TreeRule(PosteriorLearner):
-    """The rule, with `TreeConstants`; arguments as for `BinLearner`."""
+    """The posterior tree, with `TreeConstants`; arguments as for `BinLearner`."""
 
     Constants = TreeConstants
     kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_prior_mean", "_prior_variance")
@@ -69,12 +70,12 @@ class TreeRule(PosteriorLearner):
         )
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's sums; those of leaves split since only inform the masses."""
+        """Add the sums of one version; those of leaves split since only inform the masses."""
         self._forget()
         super().learn(sums)
 
     def split(self, chosen: IntArray) -> None:
-        """Children start from what is believed of their parent, widened."""
+        """Split leaves; children start from their parent's posterior with increased variance."""
         at = self.partition.rank[chosen]
         mean, variance = self.posterior()
         child_sd = child_spread(self.constants.child_sd, self.partition.depth[chosen], self.partition.dim)

@@ -1,8 +1,8 @@
-"""The learner of Gaussian-process reports: a regression on noisy sums per published version.
+"""The learner of Gaussian-process reports: a regression on the noisy sums of each published version.
 
-Generalised least squares over versions, with the noise of the reports in the model and without a shift.
-Reports leave the Gram out, so it is simulated: the mean of phi phi^T of people who bring public decision sets
-and follow the version.
+It is generalised least squares over versions, with the noise of the reports in the model and without a shift.
+Reports omit the Gram matrix, so it is simulated: the mean of phi phi^T over users who have public decision
+sets and follow the version.
 
 Privacy: post-processing of reports.
 """
@@ -26,13 +26,14 @@ from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 __all__ = ["WeightLearner"]
 
 REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in squared widths of its range."""
+"""Largest possible variance of a reward, in squared widths of its range."""
 
 PUBLIC_SETS = 400
+"""Number of simulated public decision sets."""
 
 
 class WeightLearner:
-    """Sums of reports by version, and the law of the feature weights that follows."""
+    """Sums of reports for each version, and the posterior of the feature weights."""
 
     def __init__(self, spec: GPSpec) -> None:
         self.spec, self.reports = spec, 0
@@ -44,28 +45,28 @@ class WeightLearner:
 
     @classmethod
     def of(cls, spec: GPSpec) -> Self:
-        """A fresh learner for the spec; TypeError where its constants are not those of the learner."""
+        """Return a fresh learner for the spec; TypeError if its constants are not those of the learner."""
         return cls(spec, **spec.tuning.constants)
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
-        """The posterior of the weights: of the last `refine`."""
+        """Return the posterior of the weights from the last `refine`."""
         self._expected[version] = self._expected_gram(version)
         law = self._posterior or WeightPosterior.prior(spec.protocol.weight_variance, spec.features.supports)
         return PublishedWeights(version=version, mean=law.mean, factor=law.factor)
 
     def count(self, _spec: GPSpec, published: PublishedWeights, counted: Counted) -> None:
-        """Learn from counted reports that answered `published`."""
+        """Learn from counted reports on the version `published`."""
         for _, sums, n in (part for group in counted for part in group):
             self.add(published.version, n, sums)
 
     def add(self, version: int, n: int, sums: IntArray) -> None:
-        """Noisy sums (D,) of n reports that answered a version."""
+        """Add noisy sums (D,) of n reports on a version."""
         self._sums[version] = self._sums.get(version, 0) + sums
         self._counts[version] = self._counts.get(version, 0) + n
         self.reports += n
 
     def refine(self) -> None:
-        """Generalised least squares over versions; noise of different reports is independent."""
+        """Update the posterior by generalised least squares; noise of different reports is independent."""
         used = sorted(version for version, n in self._counts.items() if n)
         if not used:
             return
@@ -84,17 +85,17 @@ class WeightLearner:
         )
 
     def estimate(self, _spec: GPSpec, published: PublishedWeights) -> PublishedWeights:
-        """See `Learner.estimate`."""
+        """Return the version, whose weights predict as they are; see `Learner.estimate`."""
         return published
 
     def follow(self, published: PublishedWeights) -> None:
-        """See `Learner.follow`."""
+        """Adopt the posterior of a published version; see `Learner.follow`."""
         if self.reports:
             self._believe(published.mean, published.factor)
         self._expected[published.version] = self._expected_gram(published.version)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`."""
+        """Return the state as arrays; see `Learner.to_arrays`."""
         arrays: dict[str, NDArray[Any]] = {"reports": np.array(self.reports)}
         for version, gram in self._expected.items():
             arrays[f"expected.{version}"] = gram
@@ -105,7 +106,7 @@ class WeightLearner:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         self.reports = int(arrays["reports"])
         for name, array in arrays.items():
             kind, _, version = name.partition(".")
@@ -120,7 +121,7 @@ class WeightLearner:
         self._posterior = WeightPosterior.of(mean, factor, self.spec.features.supports)
 
     def _expected_gram(self, version: int) -> FloatArray:
-        """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
+        """Return (m, m) the mean of phi phi^T over simulated users who follow this version."""
         if self._public is None:
             sets = uniform_decision_sets(
                 self.spec.domain,
@@ -137,5 +138,5 @@ class WeightLearner:
         return self._dense(self._public.mean_gram_of_best(weights))
 
     def _dense(self, gram: FloatArray) -> FloatArray:
-        """(m, m) of a Gram matrix by blocks."""
+        """Return the dense (m, m) form of a Gram matrix in blocks."""
         return np.asarray(block_diag(*blocks_of(gram, self.spec.features.supports)))

@@ -1,8 +1,8 @@
-"""Locally private bandits as published: to reproduce and to compare with, not to recommend.
+"""Locally private bandits as published, to reproduce and to compare with; not recommended for use.
 
 - `ma2025`: Ma2025, Algorithms 2 and 3, as printed (learner `ma2025-printed`).
-- `ma2025_variant`, `ma2025_transfer`: the same with what the authors' public code adds (learner `ma2025`).
-- `dubey2021_local`: Dubey2021, Algorithm 3 (a `GPSpec` names it).
+- `ma2025_variant`, `ma2025_transfer`: the same with additions of the authors' public code (learner `ma2025`).
+- `dubey2021_local`: Dubey2021, Algorithm 3 (learner `dubey2021` of a `GPSpec`).
 """
 
 from dpbandits._lazy import lazy

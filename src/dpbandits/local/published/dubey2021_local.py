@@ -1,27 +1,27 @@
 r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 
-Every user's device adds Gaussian noise to its own phi phi^T and y phi. The server adds up, and shifts the
-Gram by twice a bound Lambda on the spectral norm of the noise. It publishes weights with an upper confidence
-radius, anew after every report. It is the learner `dubey2021` of a `GPSpec`, and shares devices, reports and
-server with the recommended one (`dpbandits.local.learners.weights`).
+Each user's client adds Gaussian noise to its own phi phi^T and y phi. The server adds the reports, and shifts
+the Gram matrix by twice a bound Lambda on the spectral norm of the noise. After every report it publishes
+weights with an upper confidence radius. A `GPSpec` names this learner `dubey2021`. It
+shares clients, reports and server with the recommended learner (`dpbandits.local.learners.weights`).
 
-Lambda is Lemma 6's: sigma_X sqrt(T) (4 sqrt(m) + 2 ln(2 T/alpha)), the same after every report.
-`spectral_bound="sharp"` takes a smaller bound (`privacy.gram_vector`), of the reports so far, which is not
-the paper's. Either is a function of public numbers, applied to reports that carry their noise already, so
-that the promise of the reports is the same.
+Lambda is Lemma 6's: sigma_X sqrt(T) (4 sqrt(m) + 2 ln(2 T/alpha)), constant over reports.
+`spectral_bound="sharp"` uses a smaller bound (`privacy.gram_vector`), for the reports so far, which is not
+the paper's. Both are functions of public numbers, applied to reports that contain their noise. The guarantee
+of the reports is therefore the same.
 
 Departures from the paper:
 
-- Gram and vector are calibrated jointly, where Lemma 5 gives each a half of the promise
-  (`central.published.printed` has what that half really is).
-- The Gram's noise is sigma (Z + Z^T)/2, where the paper mirrors a triangle of entries of deviation sigma_X.
-  Lambda takes sigma for sigma_X: it is the largest deviation of an entry. The two keep the same promise at
-  sigma = sigma_X.
-- kappa is bounded as in Lemma 3, where Lemma 6 leaves out the tail and sigma_X.
-- Terms of Theorem 1's radius are left out as in `central.published.Dubey2021`.
+- Gram matrix and vector are calibrated jointly. Lemma 5 gives each of them half of the privacy budget
+  (`central.published.printed` describes the actual value of that half).
+- The Gram matrix's noise is sigma (Z + Z^T)/2. The paper mirrors a triangle of entries with standard
+  deviation sigma_X. Lambda uses sigma for sigma_X: it is the largest standard deviation of an entry. Both
+  have the same guarantee at sigma = sigma_X.
+- kappa is bounded as in Lemma 3, as Lemma 6 omits the tail and sigma_X.
+- The terms of Theorem 1's radius that `central.published.Dubey2021` omits are omitted here too.
 
-The noise of t reports has standard deviation sqrt(t) times one report's: with m = 64 the shift exceeds
-the Gram of all people, and the policy is close to random at any useful epsilon.
+The noise of t reports has standard deviation sqrt(t) times that of one report. With m = 64 the shift exceeds
+the Gram matrix of all users, and the policy is close to random at any useful epsilon.
 """
 
 import math
@@ -48,11 +48,11 @@ class Dubey2021Weights(WeightLearner):
     """Sums of all reports, and confidence bounds from them.
 
     Args:
-        spec: with `learner="dubey2021"`.
-        horizon: users in all; enters shift and confidence radius.
-        norm_bound: B, bound on the norm of the reward function, centred and with range of width 1.
-        failure_probability: alpha of the confidence bounds.
-        spectral_bound: Lambda, "printed" (Lemma 6) or "sharp", see the module.
+        spec: Spec with `learner="dubey2021"`.
+        horizon: Total number of users, which determines shift and confidence radius.
+        norm_bound: The bound B on the norm of the reward function, centred and with a range of width 1.
+        failure_probability: Probability alpha that the confidence bounds fail.
+        spectral_bound: The bound Lambda, "printed" (Lemma 6) or "sharp", see the module.
 
     Raises:
         InvalidParameter: the spec is for another learner, or a constant is out of range.
@@ -71,7 +71,7 @@ class Dubey2021Weights(WeightLearner):
         spectral_bound: SpectralBound = "printed",
     ) -> None:
         if spec.learner != "dubey2021":
-            raise InvalidParameter("spec: its devices report no Grams: pass learner='dubey2021'")
+            raise InvalidParameter("spec: expected learner='dubey2021', as other reports omit the Gram")
         super().__init__(spec)
         self.horizon = _checks.number(horizon, name="horizon", minimum=1.0, exclusive=False)
         self.norm_bound = _checks.number(norm_bound, name="norm_bound", exclusive=False)
@@ -81,30 +81,30 @@ class Dubey2021Weights(WeightLearner):
         self._total = np.zeros(spec.protocol.release.mechanism.size, dtype=np.int64)
 
     def add(self, _version: int, n: int, sums: IntArray) -> None:
-        """Sums are not kept apart by version: there may be as many versions as users."""
+        """Add sums; versions are not separated, as there may be as many versions as users."""
         self._total += sums
         self.reports += n
 
     def refine(self) -> None:
-        """Everything is computed when it is published."""
+        """Do nothing: `publish` computes everything."""
 
     def follow(self, published: PublishedWeights) -> None:
-        """See `Learner.follow`: nothing is kept of what was published."""
+        """Do nothing: no published version is stored."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learner.to_arrays`."""
+        """Return the state as arrays; see `Learner.to_arrays`."""
         return {"reports": np.array(self.reports), "total": self._total}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """See `Learner.restore`."""
+        """Restore the state from arrays; see `Learner.restore`."""
         self.reports, self._total = int(arrays["reports"]), arrays["total"].copy()
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
-        """Shifted Gram, weights and radius from all reports so far."""
+        """Return weights and radius from the shifted Gram matrix of all reports so far."""
         m, release = spec.features.n_features, spec.protocol.release
         total = np.asarray(self._total * RELEASE_UNIT, dtype=np.float64)
         gram, vector = release.mechanism.from_coordinates(total)
-        # Lemma 6 has the noise of all T reports from the first on.
+        # Lemma 6 uses the noise of all T reports from the first report on.
         least = 1.0 if self.spectral_bound == "sharp" else self.horizon
         growth = math.sqrt(max(least, self.reports))
         spectral = gram_noise_norm(
@@ -118,7 +118,7 @@ class Dubey2021Weights(WeightLearner):
         shifted = gram + 2.0 * spectral * np.eye(m)
         try:
             lower = np.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:  # the event that Lemma 3 excludes up to alpha
+        except np.linalg.LinAlgError:  # Lemma 3 bounds this event's probability
             values, basis = np.linalg.eigh(shifted)
             lower = np.linalg.cholesky((basis * np.maximum(values, spectral)) @ basis.T)
         weights = cho_solve((lower, True), vector)

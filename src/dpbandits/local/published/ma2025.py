@@ -1,29 +1,31 @@
-"""Ma2025, Algorithms 2 and 3, as printed: nothing added, its one constant an argument.
+"""Ma2025, Algorithms 2 and 3, as printed, with the undetermined constant as an argument.
 
-Users choose uniformly among the arms left in their bin and send, for every active bin and arm,
+Users choose uniformly among the remaining arms of their bin. For every active bin and arm they report
 U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. Sources m = 1..M come one
-after another before the target, m = 0, with arms of their own. In a bin of depth s, t_m being the users of
-crowd m since the bin was made, n the largest crowd, and 0/0 = 0:
+after another before the target, m = 0, with arms of their own. In a bin of depth s, with t_m the number of
+users of crowd m since the bin was made, n the size of the largest crowd, and 0/0 = 0,
 
-    weight (27)    lambda_m = min(|epsilon_m^2 sum U_m/t_m|, 1[t_m >= ln(n)^2])
-    estimate (26)  f = sum_m lambda_m sum V_m / sum_m lambda_m sum U_m
-    radius (28)    r = sqrt(C_n sum_m lambda_m^2 max(t_m/epsilon_m^2, sum U_m)) / |sum_m lambda_m sum U_m|
-    bias (17)      tau_s = 2 sqrt(dim) 2^(-s/dim)
+```
+weight (27)    lambda_m = min(|epsilon_m^2 sum U_m/t_m|, 1[t_m >= ln(n)^2])
+estimate (26)  f = sum_m lambda_m sum V_m / sum_m lambda_m sum U_m
+radius (28)    r = sqrt(C_n sum_m lambda_m^2 max(t_m/epsilon_m^2, sum U_m)) / |sum_m lambda_m sum U_m|
+bias (17)      tau_s = 2 sqrt(dim) 2^(-s/dim)
+```
 
-An arm is dropped when f + 2 r < f' - 2 r' for some other arm whose radius is known, as its own is; a bin is
-halved along one of its longest edges when r < tau_s for some arm left, and its halves begin anew with its
-arms. C_n = constant * ln(n); the paper says that the constant is absolute and known, and has it in a
-supplement that was not at hand.
+An arm is eliminated if f + 2 r < f' - 2 r' for another arm; both radii must be known. A bin is halved along
+one of its longest edges when r < tau_s for some remaining arm. Its halves start with empty sums and its
+remaining arms. C_n = constant * ln(n): the paper calls the constant absolute and known, and gives it in a
+supplement that was not available.
 
-Without sources (26) and (28) are Algorithm 2's (13) and (14), and the weights cancel. One thing is read into
-the text: where no crowd has begun, r would be 0/0 = 0 and every bin would be halved at once, again and again;
-a bin is halved here only when some r is above 0. And one thing is ours: the server looks when a version is
-full, where the paper looks after every user.
+Without sources (26) and (28) are Algorithm 2's (13) and (14), and the weights cancel. Two points differ from
+the text. Before any crowd has reached its warm start, r would be 0/0 = 0, and every bin would be halved at
+once, repeatedly. Here a bin is halved only if some r is above 0. The server updates when a version is full,
+and the paper after every user.
 
-Which of the longest edges is halved is a public coin, as in Algorithm 1 (`local.contract.spec.KEYED`).
+A public coin picks among the longest edges, as in Algorithm 1 (`local.contract.spec.KEYED`).
 
-Privacy: epsilon_m-LDP for one report a user of crowd m (sensitivity 4 in L1 over U and V together): with
-`paper-laplace` enforced, with floating-point noise `simulated`.
+Privacy: epsilon_m-LDP for one report by each user of crowd m (sensitivity 4 in L1 over U and V together). The
+noise is enforced with `paper-laplace`, and `simulated` with floating-point noise.
 """
 
 import math
@@ -46,11 +48,11 @@ class Ma2025Constants:
     """Constants that the algorithms must know beforehand.
 
     Attributes:
-        n_users: n_P, the target's horizon.
-        epsilon: of every report of the target.
-        constant: c of C_n = c ln(n).
-        source_users: n_m of every source.
-        source_epsilons: epsilon_m of every source.
+        n_users: The target's horizon n_P.
+        epsilon: Privacy parameter of every report of the target.
+        constant: The constant c in C_n = c ln(n).
+        source_users: Number of users n_m of each source.
+        source_epsilons: Privacy parameter epsilon_m of each source.
     """
 
     n_users: int
@@ -75,7 +77,7 @@ class Ma2025Rule(EliminatingLearner):
         super()._begin()
         constants = self.constants
         if len(constants.source_users) != len(constants.source_epsilons):
-            raise InvalidParameter("expected as many source_epsilons as source_users")
+            raise InvalidParameter("source_epsilons: expected as many as source_users")
         if not constants.constant > 0.0:
             raise InvalidParameter("constant: expected a number above 0")
         self._epsilons = np.array([constants.epsilon, *constants.source_epsilons])
@@ -91,7 +93,7 @@ class Ma2025Rule(EliminatingLearner):
         return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **constants)
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add a version's U and V = (signed + U)/2; `crowd` is 0 for the target, m for the m-th source.
+        """Add U and V = (signed + U)/2 of one version; `crowd` is 0 for the target, m for source m.
 
         Raises:
             InvalidParameter: there is no such crowd.
@@ -104,9 +106,9 @@ class Ma2025Rule(EliminatingLearner):
         self._users[sums.leaves, :, crowd] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1).
+        """Return estimates f and radii r of the leaves' arms, (L, K) each, and tau of the leaves, (L, 1).
 
-        A radius that is not known is infinite; its estimate is 0.
+        An unknown radius is infinite, and its estimate is 0.
         """
         leaves = self.partition.leaves
         count, users = self._count[leaves], self._users[leaves]
@@ -124,14 +126,14 @@ class Ma2025Rule(EliminatingLearner):
         return mean, radius, np.asarray(tau)[:, None]
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Estimates, 2 r, and where r < tau."""
+        """Return estimates, half-widths 2 r, and True where r < tau."""
         mean, radius, tau = self.intervals()
         return mean, 2.0 * radius, radius < tau
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
-        """Return which bins have a narrow arm among those left."""
+        """Return (L,) True for bins with a narrow interval among the remaining arms."""
         return np.asarray((active & narrow).any(axis=1))
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """As far as halving is exact; the paper has no bound."""
+        """Return (n,) True for leaves that can be halved exactly; the paper has no bound."""
         return self.partition.splittable(leaves)

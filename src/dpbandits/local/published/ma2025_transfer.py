@@ -1,27 +1,28 @@
-"""Ma2025, Algorithm 3 (LDPMAB with auxiliary data), with what the authors' public code adds.
+"""Ma2025, Algorithm 3 (LDPMAB with auxiliary data), with additions of the authors' public code.
 
-Sources jump-start the tree of `dpbandits.local.published.ma2025_variant`; the algorithm as printed is
+Sources initialise the tree of `dpbandits.local.published.ma2025_variant`; the algorithm as printed is
 `dpbandits.local.published.ma2025`.
 
-Sources m = 1..M are processed one after another, in any order, then the target, m = 0. Users of every one of
-them send U and V of the bins and arms that are active at that moment, with Laplace(4/epsilon_m) noise.
-In a bin, n_m being the users of crowd m since it became active,
+Sources m = 1..M are processed one after another, in any order, then the target, m = 0. Their users report U
+and V of the bins and arms that are active at that moment, with Laplace(4/epsilon_m) noise. In a bin, with n_m
+the number of users of crowd m since it became active and n_e = max_m n_m min(1, epsilon_m)^2,
 
-    weight (27)   lambda_m = min(1, epsilon_m^2 U_m/n_m), 0 before n_m >= floor(log2 n_e)^2,
-    estimate      f = sum_m lambda_m V_m / sum_m lambda_m U_m,
-    radius (28)   r = sqrt(2 log2 n_e) sqrt(sum_m lambda_m^2 max(U_m, n_m/epsilon_m^2))/|sum_m lambda_m U_m|,
+```
+weight (27)   lambda_m = min(1, epsilon_m^2 U_m/n_m), 0 before n_m >= floor(log2 n_e)^2,
+estimate      f = sum_m lambda_m V_m / sum_m lambda_m U_m,
+radius (28)   r = sqrt(2 log2 n_e) sqrt(sum_m lambda_m^2 max(U_m, n_m/epsilon_m^2))/|sum_m lambda_m U_m|.
+```
 
-with n_e = max_m n_m min(1, epsilon_m)^2. These are the weights of least radius: max(U_m, n_m/epsilon_m^2) is
-V_m's variance up to a constant, and the best weight U_m/max(U_m, n_m/epsilon_m^2) is lambda_m.
-Elimination, splitting and the bias tau_s are those of Algorithm 2
-(`dpbandits.local.published.ma2025_variant`); depth is bounded by the largest, over all crowds, of the two
-bounds there with n_m (M + 1) for n.
+These weights minimise the radius: max(U_m, n_m/epsilon_m^2) is V_m's variance up to a constant, and the best
+weight U_m/max(U_m, n_m/epsilon_m^2) is lambda_m. Elimination, splits and the bias tau_s are those of
+Algorithm 2 (`dpbandits.local.published.ma2025_variant`). The depth is bounded by the largest, over all
+crowds, of the two bounds there with n_m (M + 1) for n.
 
-Where the paper leaves a constant open, in (28), in the start and in the depth, the form is that of the
-authors' public code; its noise, and its sums that are added again at every batch, are not taken over. A
-weight is at least 0 here: a noisy count below zero would otherwise give a negative one.
+The paper leaves constants open in (28), in the warm start and in the depth; they are taken from the authors'
+public code. Its noise, and its sums that are added again for every batch, are not taken over. Here a weight
+is at least 0: a negative noisy count would otherwise give a negative weight.
 
-Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.published.ma2025_variant`.
+Privacy: epsilon_m-LDP for one report by each user of crowd m; see `dpbandits.local.published.ma2025_variant`.
 """
 
 import math
@@ -42,8 +43,8 @@ class Ma2025TransferConstants(Ma2025VariantConstants):
     """Constants that the algorithm must know beforehand.
 
     Attributes:
-        source_users: n_m of every source.
-        source_epsilons: epsilon_m of every source.
+        source_users: Number of users n_m of each source.
+        source_epsilons: Privacy parameter epsilon_m of each source.
     """
 
     source_users: tuple[int, ...] = ()
@@ -53,7 +54,7 @@ class Ma2025TransferConstants(Ma2025VariantConstants):
 class Ma2025TransferRule(Ma2025VariantRule):
     """Algorithm 3, with `Ma2025TransferConstants`; arguments as for `BinLearner`.
 
-    Without sources it is Algorithm 2 but for cells whose noisy count is below zero, which say nothing here.
+    Without sources it is Algorithm 2, except that cells with a negative noisy count are not used.
 
     Raises:
         InvalidParameter: the two lists of sources differ in length.
@@ -66,7 +67,7 @@ class Ma2025TransferRule(Ma2025VariantRule):
         super()._begin()
         constants, partition = self.constants, self.partition
         if len(constants.source_users) != len(constants.source_epsilons):
-            raise InvalidParameter("expected as many source_epsilons as source_users")
+            raise InvalidParameter("source_epsilons: expected as many as source_users")
         sizes = np.array([constants.n_users, *constants.source_users], dtype=np.float64)
         self._epsilons = np.array([constants.epsilon, *constants.source_epsilons])
         effective = max(2.0, float((sizes * np.minimum(1.0, self._epsilons) ** 2).max()))
@@ -81,9 +82,9 @@ class Ma2025TransferRule(Ma2025VariantRule):
         self._users = np.zeros((partition.n_nodes, 1, len(sizes)))
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add a version's U and V, of arms chosen by users; `crowd` as for `Ma2025Rule.learn`."""
+        """Add U and V of one version, with arms chosen by users; `crowd` as for `Ma2025Rule.learn`."""
         if sums.arms is not None:
-            raise InvalidParameter("Algorithm 3 is for arms chosen by users")
+            raise InvalidParameter("sums: Algorithm 3 expects arms chosen by users")
         if not 0 <= crowd < len(self._epsilons):
             raise InvalidParameter("crowd: expected 0 for the target, or the number of a source")
         leaves = sums.leaves
@@ -92,7 +93,7 @@ class Ma2025TransferRule(Ma2025VariantRule):
         self._users[leaves, :, crowd] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        """Return estimates f and radii r of the leaves' arms, (L, K) each, and tau of the leaves, (L, 1)."""
         leaves = self.partition.leaves
         count, users = self._count[leaves], self._users[leaves]
         begun = users >= self._warm_start

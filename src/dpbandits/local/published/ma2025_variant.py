@@ -1,26 +1,32 @@
-"""Ma2025, Algorithm 2 (LDPMAB without auxiliary data), with what the authors' public code adds, and honest
-noise.
+"""Ma2025, Algorithm 2 (LDPMAB without auxiliary data), with additions of the authors' public code.
 
-Users choose uniformly among the arms left in their bin and send, for every active bin and arm,
-U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s
-that has been active for t users,
+Users choose uniformly among the remaining arms of their bin. For every active bin and arm they report
+U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s that has
+been active for t users, with n_e = n min(1, epsilon)^2,
 
-    f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|,
+```
+f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|.
+```
 
-with n_e = n min(1, epsilon)^2. Arm l is dropped when f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau)
-... that is, when the intervals of half-width 2 r and of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim)
-are apart; a bin becomes inactive, its children active, when every arm left has r_k < tau_s. Depth is
-bounded by log2(2 n epsilon^2) dim/(2 + 2 dim) and by log2(2 n) dim/(2 + dim).
+Arm l is eliminated if f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau). That is, the intervals of
+half-width 2 r, or of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim), do not overlap. A bin is replaced by its
+children when every remaining arm has r_k < tau_s. The depth is at most log2(2 n epsilon^2) dim/(2 + 2 dim)
+and at most log2(2 n) dim/(2 + dim).
 
 Radius constant, warm start and depth bound are those of the authors' public code; its noise is not (see the
-page on the public code). It was built while the paper's text was not at hand, and departs from the printed
-algorithm, which is `dpbandits.local.published.ma2025`: half-widths are at least tau, estimates are clipped to
-[0, 1], depth is bounded, a bin is halved when every arm left is narrow (the paper: some arm), and the warm
-start is floor(log2 n_e)^2 users (the paper: ln(n)^2). The learner is called `ma2025` in specs, where stored
-contracts and results name it.
+documentation's page on the public code). This version was built before the paper's text was available.
+It differs from the printed algorithm, `dpbandits.local.published.ma2025`, in five points:
 
-Privacy: epsilon-LDP for one report a user (sensitivity 4 in L1 over U and V together): with
-`paper-laplace` enforced, with floating-point noise `simulated`.
+- half-widths are at least tau;
+- estimates are clipped to [0, 1];
+- the depth is bounded;
+- a bin is halved when every remaining arm has a small radius (the paper: some arm);
+- the warm start is floor(log2 n_e)^2 users (the paper: ln(n)^2).
+
+Stored contracts and results call the learner `ma2025`, so specs use this name.
+
+Privacy: epsilon-LDP for one report by each user (sensitivity 4 in L1 over U and V together). The noise is
+enforced with `paper-laplace`, and `simulated` with floating-point noise.
 """
 
 import math
@@ -42,10 +48,10 @@ class Ma2025VariantConstants:
     """Constants that the algorithm must know beforehand.
 
     Attributes:
-        n_users: n, the horizon.
-        epsilon: privacy parameter of every report.
-        radius: intervals have half-width radius * r; 2 as in the paper, 1 in the public code.
-        bias: tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
+        n_users: The horizon n.
+        epsilon: Privacy parameter of every report.
+        radius: Intervals have half-width radius * r; 2 in the paper, 1 in the public code.
+        bias: The factor in tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
     """
 
     n_users: int
@@ -79,13 +85,13 @@ class Ma2025VariantRule(EliminatingLearner):
         return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **spec.tuning.constants)
 
     def learn(self, sums: VersionSums) -> None:
-        """Add a version's U and V = (signed + U)/2."""
+        """Add U and V = (signed + U)/2 of one version."""
         self._count[sums.at] += sums.count
         self._reward[sums.at] += (sums.signed + sums.count) / 2.0
         self._users[sums.leaves] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
+        """Return estimates f and radii r of the leaves' arms, (L, K) each, and tau of the leaves, (L, 1)."""
         leaves = self.partition.leaves
         count, users = self._count[leaves], self._users[leaves]
         known = (np.abs(count) > 0.0) & (users >= self._warm_start)
@@ -96,16 +102,16 @@ class Ma2025VariantRule(EliminatingLearner):
         return mean, radius, self._tau(leaves)
 
     def _tau(self, leaves: IntArray) -> FloatArray:
-        """(L, 1) how far a bin's mean reward may be from the rewards inside it."""
+        """Return (L, 1) bounds on the difference between a bin's mean reward and rewards within it."""
         dim = self.partition.dim
         bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
         return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Estimates, max(radius r, tau), and where r < tau."""
+        """Return estimates, half-widths max(radius r, tau), and True where r < tau."""
         mean, radius, tau = self.intervals()
         return mean, np.maximum(self.constants.radius * radius, tau), radius < tau
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Down to the largest depth."""
+        """Return (n,) True for leaves above the largest depth."""
         return np.asarray(self.partition.depth[leaves] < self.max_depth)
