@@ -112,8 +112,8 @@ _MOST_KEPT = 2048
 """Largest number of versions whose questions are stored."""
 
 _EPOCHS, _GONE = 8, 10
-"""Number of parts of a half-life whose counts are stored separately, and multiple of a half-life after which a
-version is dropped."""
+"""Number of parts of a half-life whose counts are stored separately, and multiple of a half-life after which
+a version is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
