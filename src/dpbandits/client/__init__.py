@@ -1,19 +1,20 @@
-"""The Python client of a service. It imports nothing of the server.
+"""Python client of the HTTP service. It imports nothing of the server.
 
-`RemotePolicy` is a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
-`RemoteServer` is a local policy, for people's own devices. `RemoteTokens` makes, lists and rotates tokens.
+`RemotePolicy` has the interface of a policy in this process; `AsyncRemotePolicy` has the same methods as
+coroutines. `RemoteServer` is a local policy, for users' own devices. `RemoteTokens` makes, lists and rotates
+tokens.
 
-*Retries.* Every ask has an id, the caller's or a random one, and is repeated with it: whichever attempt
-arrived first took the one round, and all get its answer. An attempt is repeated where no answer came, where
-the answer is none of the service's, or where the service asks for patience (408, 429, 502, 503, 504).
+*Retries.* Every ask has an idempotency key, given by the caller or random. The client repeats an attempt with
+the same key if no answer came or the answer is not the service's. It also does so after the statuses 408,
+429, 502, 503 and 504. All attempts take one round and get one answer.
 
-*Rewards while the service is away.* With `queue`, a reward that cannot be sent is written to this folder
-(mode 0700), durably, and `tell` gives `Receipt.QUEUED`; it is sent behind the next one that gets through, or
-by `flush`, and then deleted. Until then the folder holds rewards of people: keep it as you keep those.
+*Offline rewards.* With `queue`, a reward that cannot be sent is written durably to this folder (mode 0700),
+and `tell` returns `Receipt.QUEUED`. The reward is sent after the next successful `tell`, or by `flush`, and
+then deleted. Until then the folder holds raw rewards: protect it as such.
 
-*What travels.* The context, the user and the reward, to the service alone; so a URL of another machine needs
-https, or `plain_http=True` where the network is private. No redirect is followed, the token is in a header
-only, and no error repeats what was sent.
+*Privacy.* The context, the user and the reward are sent to the service alone. A URL of another machine needs
+https, or `plain_http=True` on a private network. The client follows no redirect and sends the token in a
+header only. No error repeats what was sent.
 """
 
 from typing import TYPE_CHECKING

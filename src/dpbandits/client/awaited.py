@@ -1,4 +1,4 @@
-"""`AsyncRemotePolicy`: the calls of `RemotePolicy`, to await."""
+"""`AsyncRemotePolicy`: the methods of `RemotePolicy` as coroutines."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,27 +19,27 @@ _P = ParamSpec("_P")
 
 
 MOST_AWAITED = 32
-"""Calls of an `AsyncRemotePolicy` that are on their way at once; more of them wait."""
+"""Largest number of concurrent calls of an `AsyncRemotePolicy`; further calls wait."""
 
 
 def _awaited(
     call: Callable[Concatenate[RemotePolicy, _P], _T],
 ) -> Callable[Concatenate["AsyncRemotePolicy", _P], Coroutine[Any, Any, _T]]:
-    """A method of `AsyncRemotePolicy` that runs this one of `RemotePolicy` in a thread."""
+    """Return a method of `AsyncRemotePolicy` that runs a method of `RemotePolicy` in a thread."""
 
     @wraps(call)
     async def awaited(self: "AsyncRemotePolicy", *given: _P.args, **named: _P.kwargs) -> _T:
         work = partial(call, self._policy, *given, **named)
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    return awaited  # type: ignore[return-value]  # mypy takes what `wraps` returns for no method
+    return awaited  # type: ignore[return-value]  # mypy does not see a method in the result of `wraps`
 
 
 @worded
 class AsyncRemotePolicy(Seen):
-    """`RemotePolicy`, of the same arguments and errors, whose calls are awaited; each runs in a thread.
+    """`RemotePolicy` with coroutines, each run in a thread; arguments and errors are the same.
 
-    An ask that is cancelled may have taken its round.
+    A cancelled ask may have taken its round.
     """
 
     def __init__(self, url: str, name: str, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""One connection a thread to a service, requests that are repeated, and errors that answers become."""
+"""Connections to a service (one per thread), retries, and the exceptions for its problems."""
 
 import http.client
 import json
@@ -31,18 +31,18 @@ from dpbandits.errors import (
 __all__ = ["SENT_TOGETHER", "Remote", "error_of", "strange", "waits"]
 
 REPEATED = (408, 429, 502, 503, 504)
-"""Statuses that ask for patience; of all others the answer is an answer."""
+"""Statuses after which a request is repeated; every other status is final."""
 
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
-"""Seconds before the first repetition, doubled each time up to the second number; half of it is drawn."""
+"""First and longest wait in seconds before a retry. The wait doubles each time; half of it is random."""
 
 
 SENT_TOGETHER = 500
-"""Rewards, contexts or reports in one request; the service takes up to 1,000."""
+"""Number of rewards, contexts or reports in one request; the service accepts up to 1,000."""
 
 LARGEST_ANSWER = 256 << 20
-"""Bytes: far more than a published function of 2,000 features has."""
+"""Largest answer in bytes, far more than a published function of 2,000 features needs."""
 
 
 _HERE = ("127.0.0.1", "localhost", "::1")
@@ -65,11 +65,12 @@ _ERRORS: dict[str, type[DPBanditsError]] = {
     "too-large": InvalidData,
     "user-has-had-all": ContributionExceeded,
 }
-"""Slug of a problem -> what is raised; ProtocolError for all others, ServiceUnavailable for `REPEATED`."""
+"""Slug of a problem -> exception. All other slugs raise ProtocolError; `REPEATED` statuses take precedence
+and raise ServiceUnavailable."""
 
 
 class _Answer(NamedTuple):
-    """Answer of the service itself; proxies between have no part in it."""
+    """Answer to one attempt: status, media type, body, and seconds of `Retry-After` (0 without)."""
 
     status: int
     media: str
@@ -77,7 +78,7 @@ class _Answer(NamedTuple):
     retry_after: float
 
     def json(self) -> Any:
-        """The body; ServiceUnavailable where it is none."""
+        """Return the parsed body; raise ServiceUnavailable if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -85,7 +86,10 @@ class _Answer(NamedTuple):
 
 
 class Remote(Seen):
-    """A named thing of a service, under `policies` or `local`, and each thread's one connection to it."""
+    """Resource of a service, such as a policy, with one connection per thread.
+
+    `kind` is the part of the path before its `name`: `policies`, `local` or `tokens`.
+    """
 
     def __init__(
         self,
@@ -129,7 +133,7 @@ class Remote(Seen):
         missing: type[DPBanditsError] = InvalidParameter,
         patience: float | None = None,
     ) -> dict[str, Any]:
-        """A request until it is answered; what the answer holds, or what it refuses with."""
+        """Send a request, with retries, and return the JSON object of the answer; raise what refuses it."""
         data, media = None if body is None else json.dumps(_plain(body), allow_nan=False).encode(), _JSON
         if isinstance(body, bytes):
             data, media = body, _BYTES
@@ -155,7 +159,7 @@ class Remote(Seen):
             time.sleep(pause)
 
     def _once(self, method: str, path: str, data: bytes | None, media: str) -> _Answer:
-        """One attempt; where a connection that lay open was closed meanwhile, on a new one."""
+        """Make one attempt. If the server has closed an idle connection, send it on a new one."""
         connection = self._connection()
         if connection.sock is not None:
             with suppress(OSError, http.client.HTTPException):
@@ -179,7 +183,7 @@ class Remote(Seen):
             text = reply.read(LARGEST_ANSWER + 1)
             whole = len(text) <= LARGEST_ANSWER
         finally:
-            if not whole:  # whatever comes of this connection now would be another request's answer
+            if not whole:  # else the next request would read the rest of this answer
                 connection.close()
         if not whole or (reply.length or 0) > 0:
             connection.close()
@@ -190,7 +194,7 @@ class Remote(Seen):
         return _Answer(reply.status, media, text, seconds)
 
     def _connection(self) -> http.client.HTTPConnection:
-        """This thread's, and this process's: two that share one would get each other's answers."""
+        """Return the connection of this thread and process; sharing one would mix up answers."""
         held: _Held | None = getattr(self._local, "held", None)
         if held is None or held.process != os.getpid():
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
@@ -199,7 +203,7 @@ class Remote(Seen):
 
 
 class _Held:
-    """A connection, closed when nobody holds it."""
+    """Connection that is closed when its last reference is gone."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection, self.process = connection, os.getpid()
@@ -209,7 +213,7 @@ class _Held:
 
 
 def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
-    """Return whether it is https, host, port and path of a service's URL."""
+    """Return (True for https, host, port, path) of a service's URL."""
     wrong = InvalidParameter("url: expected the service's address, as https://decisions.example.org")
     if not _fits(url, _URL):
         raise wrong
@@ -231,7 +235,7 @@ def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, s
 
 
 def waits() -> Iterator[float]:
-    """Seconds before each repetition of a request, without end."""
+    """Yield the seconds to wait before each retry, without end."""
     wait = FIRST_WAIT
     while True:
         yield wait
@@ -266,7 +270,7 @@ def strange() -> ServiceUnavailable:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold; None, which is missing, for what it cannot."""
+    """Return a value as JSON can hold it; values that it cannot hold become None, which means missing."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, str | bool | int):

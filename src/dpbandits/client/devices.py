@@ -1,4 +1,4 @@
-"""`RemoteServer`: a local policy of a service, for people's own devices."""
+"""`RemoteServer`: a local policy of a service, for users' own devices."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _LONGEST_REPORT = 0xFFFF
 
 @worded
 class RemoteServer(Remote):
-    """A local policy of a service, for people's own devices.
+    """Local policy of a service, for users' own devices.
 
-    What is published comes from it, and reports go to it. Each report is private before it leaves the device:
-    `local.Client` makes it, and keeps it in its outbox until it was sent.
+    A device fetches the published version and sends reports. `local.Client` makes each report private on the
+    device and stores it in its outbox until it is sent.
 
-    Arguments and errors are those of `RemotePolicy`, without a queue; the token has the scope `report`.
+    Arguments and errors are those of `RemotePolicy`, without a queue. The token needs the scope `report`.
 
     Example:
         >>> RemoteServer("http://127.0.0.1:8080", "tips", token="dpb_of_yours")
@@ -35,14 +35,14 @@ class RemoteServer(Remote):
         super().__init__("local", url, name, token=token, **options)
 
     def publish(self) -> "tuple[Spec, PublishedArms]":
-        """The contract, and the latest version of it that was published.
+        """Return the contract and the latest published version.
 
-        Pin the contract where devices are built: a service that sends another one is refused by whoever does.
+        Build the contract into devices: they then refuse a service that sends another one.
 
         Raises:
             ServiceUnavailable: no answer came.
-            InvalidParameter: there is no such local policy, or the token may not ask.
-            IncompatibleState: what came is no contract, or does not fit it.
+            InvalidParameter: there is no such local policy, or the token lacks the scope.
+            IncompatibleState: the answer is not a contract, or the published version does not fit it.
         """
         from dpbandits.local.contract.spec import Spec
 
@@ -54,13 +54,13 @@ class RemoteServer(Remote):
             raise strange() from None
 
     def absorb(self, reports: Sequence[bytes]) -> int:
-        """Send reports; how many of them were accepted, when they are on the service's disk.
+        """Send reports; return the number accepted, once they are durable on the service's disk.
 
-        Those that were not came before, answer a version that is closed, or are no reports of this contract.
-        Whatever is raised, send them again: a report that comes twice counts once.
+        The other reports are repetitions, answer a closed version, or do not fit this contract. After any
+        error send all reports again: a repeated report counts once.
 
         Raises:
-            InvalidData: no reports, or one longer than 65,535 bytes.
+            InvalidData: an entry is not bytes, or has more than 65,535 bytes.
             ServiceUnavailable, InvalidParameter: as `publish`.
         """
         accepted = 0

@@ -1,4 +1,4 @@
-"""What the client sends and reads: bodies of requests, decisions, receipts and results of batches."""
+"""Messages of the client: bodies of requests, decisions, receipts and results of batches."""
 
 import json
 import math
@@ -38,15 +38,16 @@ _OUTCOMES = {"counted": Receipt.COUNTED, "late": Receipt.LATE, "duplicate": Rece
 
 @dataclass(frozen=True, repr=False)
 class RemoteDecision(Decision):
-    """A decision of a service. Where the policy has arms, `index` is -1 and `action` is empty: `arm` says it.
+    """Decision of a service. If the policy has arms, read `arm`: `index` is -1 and `action` is empty.
 
     Attributes:
-        release: how many releases it rests on.
-        fallback: whether no round was left for it, or it was refused: the arm is the policy's fallback.
-        reason: why there was no answer but the fallback, as "context"; None where there was one.
+        release: number of releases that the decision rests on.
+        fallback: True if `arm` is the policy's fallback, because no round was left or the request was
+            refused.
+        reason: reason for the fallback, such as "context"; None without a fallback.
         faults: (column, rule) of each cell of the context that could not be read; never a value.
-        expires_at: seconds since 1970 when its wait for a reward is over, or None.
-        would_choose: of a policy that only watches, the arm that it would have chosen.
+        expires_at: time in seconds since 1970 after which no reward is awaited, or None.
+        would_choose: arm that a policy in shadow mode would have chosen.
     """
 
     release: int = 0
@@ -60,7 +61,7 @@ class RemoteDecision(Decision):
 def request_body(
     brought: Any, user: object, *, available: Any, name: Any, arm: Any, deferred: bool
 ) -> dict[str, Any]:
-    """The body of an ask."""
+    """Return the JSON body of an ask."""
     if available is not None and (isinstance(available, str) or not isinstance(available, Iterable)):
         raise InvalidData(f"available: expected a list of labels, got {_checks.kind_of(available)}")
     body = {
@@ -103,7 +104,7 @@ def read_results(answer: dict[str, Any], count: int) -> list[Any]:
 
 
 def read_result(one: Any, read: Callable[[Any], _T], missing: type[DPBanditsError]) -> "_T | DPBanditsError":
-    """One result of a batch, or what it was refused with."""
+    """Return one result of a batch, or the error that refused it."""
     problem = one.get("problem") if isinstance(one, dict) else None
     if problem is None:
         try:
@@ -124,7 +125,7 @@ def read_receipt(answer: Any) -> Receipt:
 
 
 def queued_reward(stored: bytes) -> tuple[str, float | None]:
-    """A decision's id and its reward, as they were queued."""
+    """Return the decision id and the reward of a queue entry."""
     try:
         decision, value = json.loads(stored)
     except ValueError:
@@ -133,7 +134,7 @@ def queued_reward(stored: bytes) -> tuple[str, float | None]:
 
 
 def contexts_or_rows(brought: object) -> object:
-    """A context or candidates; what is neither is refused by its type alone, and is not looked into."""
+    """Return a context or candidates; raise InvalidData by the type alone, without a look at the content."""
     if brought is None or isinstance(brought, Mapping | list | tuple | np.ndarray):
         return brought
     if hasattr(brought, "__array__"):
@@ -144,7 +145,7 @@ def contexts_or_rows(brought: object) -> object:
 
 
 def reward_number(reward: object) -> float | None:
-    """A reward as JSON has it; None for one that will not come."""
+    """Return a reward as a JSON number; None if it will not come."""
     if isinstance(reward, np.generic):
         reward = reward.item()
     if reward is None or (isinstance(reward, float) and math.isnan(reward)):
@@ -157,7 +158,7 @@ def reward_number(reward: object) -> float | None:
 
 
 def id_text(decision_id: object) -> str:
-    """Return the id; InvalidData if it is no text."""
+    """Return the id; raise InvalidData if it is not a text."""
     if not isinstance(decision_id, str):
         raise InvalidData(f"decision_id: expected a decision's id, got {_checks.kind_of(decision_id)}")
     return decision_id

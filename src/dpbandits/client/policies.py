@@ -1,4 +1,4 @@
-"""`RemotePolicy`: a policy of a service, asked and told as one of this process."""
+"""`RemotePolicy`: a policy of a service, with the interface of a policy in this process."""
 
 import hashlib
 import json
@@ -46,22 +46,22 @@ _T = TypeVar("_T")
 
 @worded
 class RemotePolicy(Remote):
-    """A policy of a service.
+    """Policy of a service.
 
-    Safe to share between threads and after a fork: each has its own connection.
+    It is safe to share between threads and after a fork: each thread and process has its own connection.
 
     Args:
-        url: of the service, as https://decisions.example.org.
-        name: of the policy.
-        token: with the scopes of what is called: `decide`, `reward`, `read`.
-        queue: folder for rewards while the service is away; those of each address wait apart. Default none.
-        timeout: seconds that the service may be silent during an attempt.
+        url: URL of the service, such as https://decisions.example.org.
+        name: name of the policy.
+        token: token with the scopes of the methods that are called: `decide`, `reward`, `read`.
+        queue: folder for rewards while the service is unreachable; default none. Policies can share it.
+        timeout: longest silence of the service during an attempt, in seconds.
         patience: seconds in which an ask is repeated; a tell too, unless there is a queue.
-        plain_http: whether http to another machine is fine.
+        plain_http: True allows http to another machine.
 
     Raises:
-        InvalidParameter: a URL, name or token that cannot be.
-        StateError: others may write to the queue's folder.
+        InvalidParameter: the URL, name or token is malformed.
+        StateError: other users of the machine may write to the queue's folder.
 
     Example:
         >>> offers = RemotePolicy("http://127.0.0.1:8080", "offers", token="dpb_of_yours")
@@ -97,24 +97,25 @@ class RemotePolicy(Remote):
         arm: Label | None = None,
         deferred: bool = False,
     ) -> RemoteDecision:
-        """Choose an arm, or a row.
+        """Choose an arm, or a row of the candidates.
 
-        What cannot be written as JSON is sent as missing: the service judges it, and its round is taken.
+        Values that JSON cannot hold are sent as missing. The service validates them, and the round is taken.
 
         Args:
-            brought: a context by column, or candidates (n, d); None for the whole domain.
-            user: a text or an integer.
-            available: labels of arms that can be chosen; default all.
-            id: names the request among those of this token; default a random one.
-            arm: of a policy that only watches, what was chosen.
-            deferred: it is not shown yet: tell its reward, or activate it, when it is.
+            brought: context as a dict by column, or candidates (n, d); None for the whole domain.
+            user: id of the user, a text or an integer.
+            available: labels of the arms that can be chosen; default all.
+            id: idempotency key, unique among the requests of this token; default random.
+            arm: arm that was chosen elsewhere, for a policy in shadow mode.
+            deferred: True if the decision is not shown yet. Tell its reward, or call `activate`, once it is.
 
         Raises:
-            InvalidData: what was brought cannot be answered; the round is taken.
-            ContributionExceeded, HorizonExceeded: no round is left for this user, or at all.
+            InvalidData: the context or the candidates are invalid; the round is taken.
+            ContributionExceeded: the user has no rounds left.
+            HorizonExceeded: the policy has no rounds left.
             ServiceUnavailable: no answer came. Ask again with the same id, if you gave one.
-            ProtocolError: the id was used for another request, or the policy decides for nobody now.
-            InvalidParameter: there is no such policy, or the token may not ask.
+            ProtocolError: the id was used for another request, or the policy is paused or retired.
+            InvalidParameter: there is no such policy, or the token lacks the scope.
         """
         sent = request_body(brought, user, available=available, name=id, arm=arm, deferred=deferred)
         return read_decision(self._made("POST", "/decisions", sent))
@@ -129,22 +130,22 @@ class RemotePolicy(Remote):
         arms: Sequence[Label] | None = None,
         deferred: bool = False,
     ) -> list[RemoteDecision | DPBanditsError]:
-        """Choose for several people. A refusal of one changes no other answer.
+        """Answer n requests. Refusing one request changes no other answer.
 
         Args:
-            brought: of each what `ask` takes.
-            users: one each.
-            available: as of `ask`, for all of them.
-            ids: one each, as of `ask`; default random ones.
-            arms: of a policy that only watches, what was chosen, one each.
-            deferred: as of `ask`, for all of them.
+            brought: n contexts or candidates, each as `ask` takes them.
+            users: n users, or None.
+            available: labels of the arms that can be chosen, for all requests.
+            ids: n idempotency keys; default random.
+            arms: n arms that were chosen elsewhere, for a policy in shadow mode.
+            deferred: True if the decisions are not shown yet.
 
         Returns:
-            In this order decisions; where there is none, the error that `ask` would have raised.
+            n decisions in the same order. In place of a refused one stands the error that `ask` would raise.
 
         Raises:
-            InvalidData: not one of everything each; nothing was sent.
-            InvalidParameter: the token may not ask.
+            InvalidData: the lengths differ; nothing was sent.
+            InvalidParameter: the token lacks the scope.
         """
         count = len(brought)
         lists: list[Any] = [users, ids, arms]
@@ -162,30 +163,30 @@ class RemotePolicy(Remote):
         )
 
     def check(self, contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Ask what the policy would make of contexts. No round is taken, and nothing is written.
+        """Validate contexts against the policy's columns. It takes no round and writes nothing.
 
         Returns:
-            Of each, in this order: `fits`, whether it can be read; `faults`, the column and the rule of each
-            cell that cannot; `replaced`, the same of cells that a declared value stands for; and `ignored`,
-            the number of members that are no column.
+            One dict per context, in the same order. `fits` is True if the context is valid. `faults` lists
+            column and rule of each invalid cell, `replaced` those of cells that a declared value replaces.
+            `ignored` is the number of members that are not columns.
 
         Raises:
-            InvalidData: no contexts, or the policy chooses among candidates.
-            ServiceUnavailable, InvalidParameter: as `ask`.
+            InvalidData: an entry is not a context, or the policy chooses among candidates.
+            ServiceUnavailable, InvalidParameter: see `ask`.
         """
         body = {"contexts": [contexts_or_rows(one) for one in contexts]}
         return read_results(self._made("POST", "/decisions:check", body), len(contexts))
 
     def tell(self, decision_id: str, reward: float | None) -> Receipt:
-        """Give a decision its reward; None or NaN say that it will not come, and need the scope `decide`.
+        """Record the reward of a decision. None or NaN abandon the decision, which needs the scope `decide`.
 
         Returns:
-            `REFUSED` where it was told before; after a repetition, perhaps by the attempt whose answer was
-            lost. `QUEUED` where it waits in the queue.
+            `REFUSED` if a reward was recorded before, perhaps by an earlier attempt of this call whose answer
+            was lost. `QUEUED` if the reward waits in the queue.
 
         Raises:
-            InvalidData: the reward is no number, or off the range.
-            UnknownDecision: the id is not this policy's.
+            InvalidData: the reward is not a number, or outside the reward range.
+            UnknownDecision: the policy has no decision with this id.
             ServiceUnavailable: no answer came, and there is no queue.
         """
         value = reward_number(reward)
@@ -199,21 +200,22 @@ class RemotePolicy(Remote):
         except ServiceUnavailable:
             self._queue.put(key, json.dumps([decision_id, value]).encode())
             return Receipt.QUEUED
-        with suppress(DPBanditsError):  # this one is told; `flush` by hand says what is wrong
+        with suppress(DPBanditsError):  # this reward is recorded; an explicit `flush` raises what is wrong
             self.flush()
         return receipt
 
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: Sequence[float]
     ) -> list[Receipt | DPBanditsError]:
-        """Give decisions their rewards, each with a receipt of its own; none of them is queued.
+        """Record n rewards, each with its own receipt. No reward is queued.
 
         Returns:
-            In this order receipts as `tell` gives them; where there is none, the error that it would raise.
+            n receipts of `tell` in the same order. In place of a refused one stands the error that `tell`
+            would raise.
 
         Raises:
-            InvalidData: not one reward a decision, or one that is NaN, None or no number; nothing was sent.
-            InvalidParameter: the token may not tell rewards.
+            InvalidData: the lengths differ, or a reward is NaN, None or not a number; nothing was sent.
+            InvalidParameter: the token lacks the scope.
         """
         values = [reward_number(one) for one in rewards]
         if len(values) != len(decision_ids) or None in values:
@@ -223,17 +225,18 @@ class RemotePolicy(Remote):
         return self._batched("/rewards:batch", "rewards", body, read_receipt, missing=UnknownDecision)
 
     def abandon(self, decision_id: str) -> Receipt:
-        """Say that a decision will never have a reward; as `tell` of None."""
+        """Abandon a decision, which will never have a reward; the same as `tell` with None."""
         return self.tell(decision_id, None)
 
     def flush(self) -> dict[Receipt, int]:
-        """Send what waits in the queue, once; how many of each receipt there were.
+        """Send the queued rewards once; return the number of rewards by receipt.
 
-        `REFUSED` are those told before, and those that the service will never take: they are deleted.
+        `REFUSED` counts rewards that were recorded before or that the service will never accept; they are
+        deleted.
 
         Raises:
-            ServiceUnavailable: no answer came; what was not answered waits on.
-            InvalidParameter: the token may not tell rewards; all of them wait on.
+            ServiceUnavailable: no answer came; unanswered rewards stay in the queue.
+            InvalidParameter: the token lacks the scope; all rewards stay in the queue.
         """
         made: Counter[Receipt] = Counter()
         if self._queue is not None:
@@ -249,31 +252,34 @@ class RemotePolicy(Remote):
 
     @property
     def queued(self) -> int:
-        """Rewards that wait on this disk."""
+        """Number of rewards in the queue."""
         return 0 if self._queue is None else len(self._queue.pending())
 
     def activate(self, decision_id: str) -> None:
-        """A deferred decision was shown; see `ask`. Raises as `tell`."""
+        """Activate a deferred decision: it was shown. Errors are those of `tell`."""
         self._made("POST", f"/decisions/{quoted_id(decision_id)}:activate", {}, missing=UnknownDecision)
 
     def status(self, decision_id: str) -> str:
-        """Return the status of a decision, in one word. Needs the scope `decide`; raises as `tell`."""
+        """Return the status of a decision, such as "pending". The token needs the scope `decide`.
+
+        Errors are those of `tell`.
+        """
         path = f"/decisions/{quoted_id(decision_id)}"
         return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
 
     def releases(self) -> list[dict[str, Any]]:
-        """Return the releases: version, rounds in it, and when. Needs the scope `read`."""
+        """Return version, number of rounds and time of each release. The token needs the scope `read`."""
         return list(self._made("GET", "/releases", None)["releases"])
 
     def publish(self) -> "PublishedFunction":
-        """Return the policy's published function: it decides anywhere, for ever. Needs the scope `read`."""
+        """Return the policy's published function, which needs no service. Needs the scope `read`."""
         from dpbandits.central.published_function import PublishedFunction
 
         answer = self._made("GET", "/policy", None)
         return PublishedFunction.from_files({"policy.json": json.dumps(answer).encode()})
 
     def statement(self) -> str:
-        """The policy's statement, as prose. Needs the scope `read`."""
+        """Return the policy's statement as prose. The token needs the scope `read`."""
         return str(self._made("GET", "/guarantee", None)["statement"])
 
     # -- inside ------------------------------------------------------------------------------------
@@ -297,7 +303,7 @@ class RemotePolicy(Remote):
         *,
         missing: type[DPBanditsError] = InvalidParameter,
     ) -> list[_T | DPBanditsError]:
-        """Results of a batch in order; those for which the service asks for patience are sent again."""
+        """Return the results of a batch in order; requests that may be retried are sent again."""
         found: dict[int, _T | DPBanditsError] = {}
         until = time.monotonic() + self._patience
         left = list(range(len(body)))
@@ -320,7 +326,7 @@ class RemotePolicy(Remote):
         return [found[place] for place in range(len(body))]
 
     def _sent(self, part: list[tuple[str, str, float | None]]) -> Iterator[tuple[str, Receipt]]:
-        """Send rewards in one request, and then what has none; yield key and receipt of what is done."""
+        """Send rewards in one request and then each abandonment; yield (key, receipt) of finished entries."""
         told = [one for one in part if one[2] is not None]
         if told:
             body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in told]}

@@ -1,11 +1,11 @@
-"""The service on one machine: private decisions over HTTP, with nothing to set up.
+"""Private decisions over HTTP.
 
-- `dpbandits serve` starts it; `application(Service(folder))` is its ASGI application.
-- `core`: what the folder holds, what is written first, and why nothing that was acknowledged is lost.
-- `decisions`: the states of a decision. `tokens`: the scopes. `problems`: what it says no with.
-- Its Python client is `dpbandits.client`, which imports nothing of it.
+- `dpbandits serve` starts the service; `application(Service(folder))` is its ASGI application.
+- `core`: files, transactions and durability. `decisions`: states of a decision.
+- `tokens`: scopes and limits. `problems`: refusals.
+- `dpbandits.client` is the Python client, which imports nothing of the service.
 
-Nothing of privacy is decided here: the promises, the noise and the budgets are those of the other packages.
+Privacy: guarantees, noise and budgets are those of the other packages; nothing is decided here.
 """
 
 __all__: list[str] = []

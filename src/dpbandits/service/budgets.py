@@ -1,7 +1,8 @@
-"""Populations: people who are protected together, each an account of the service's ledger.
+"""Populations: groups of users with one privacy budget each, an account of the service's ledger.
 
-Every policy names its population, and pays there for all it will ever release before it answers anybody. What
-an account cannot pay is refused, and nothing is computed. All arithmetic is the ledger's.
+Every policy names its population and is charged there, before its first answer, for everything that it will
+ever release. A charge beyond the budget is refused before anything is computed. The ledger does all
+arithmetic.
 """
 
 from collections.abc import Mapping
@@ -23,12 +24,12 @@ __all__ = [
 
 
 def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
-    """Return the promise in JSON, JointDP if `kind` is left out; InvalidParameter if it is no promise."""
+    """Return the privacy definition of a JSON object, by default JointDP; else raise InvalidParameter."""
     return definitions.from_config({"kind": "JointDP", **asked})
 
 
 def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
-    """Return as JSON what a charge would leave of an account; nothing is charged. Raises as `standing`."""
+    """Return the effect of a charge on an account as JSON, without charging; errors as in `standing`."""
     before = standing(ledger, population)
     try:
         after, why = balance_to_json(ledger.after(population, cost=cost)), ""
@@ -45,12 +46,12 @@ def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
 
 
 def population_names(reads: Reads) -> list[str]:
-    """Names of all populations, in their order."""
+    """Return the names of all populations, sorted."""
     return [str(row[0]) for row in reads.rows("SELECT name FROM populations ORDER BY name")]
 
 
 def standing(ledger: Ledger, population: str) -> dict[str, Any]:
-    """Return as JSON what a population has spent and has left; Problem if there is none of this name."""
+    """Return spent and remaining budget of a population as JSON; raise Problem for an unknown name."""
     try:
         return balance_to_json(ledger.balance(population))
     except InvalidParameter:
@@ -58,10 +59,10 @@ def standing(ledger: Ledger, population: str) -> dict[str, Any]:
 
 
 def balance_to_json(balance: Balance) -> dict[str, Any]:
-    """Return the public content of an account, as exact decimals in texts.
+    """Return the public content of an account as JSON, with exact decimals as texts.
 
-    `spent_as_epsilon` is what everything that was charged costs at the promised delta, to be read beside the
-    promised epsilon; `parts` are the sums that the accountant holds against limits.
+    `spent_as_epsilon` is the epsilon of all charges at the promised delta, to compare with the promised
+    epsilon. `parts` are the sums that the accountant compares with limits.
     """
     terms = balance.terms
     return {

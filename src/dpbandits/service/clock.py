@@ -1,30 +1,29 @@
-"""`Clock`: the service's time, which a wrong clock of a machine does not move.
+"""`Clock`: the service's time, which is robust against a wrong clock of a machine.
 
-The wall clock is the store's: the database's, or the machine's for a folder. `look` reads it four times a
-second. Between two looks, and while the wall clock is not trusted, `now` goes on by a clock that nobody sets
-(`elapsed`). The fact `clock` of the store holds the latest time that was trusted, whether the clock is
-stopped, and how often an operator has accepted the wall clock.
+The wall clock is that of the database, or of the machine for a folder. `look` reads it four times a second.
+Between two looks, and while the wall clock is not trusted, `now` advances by a monotonic clock (`elapsed`).
+The fact `clock` of the store has the latest trusted time, whether the clock is stopped, and how often an
+operator has accepted the wall clock.
 
-| the wall clock, against what is known of the time | what follows |
+| wall clock | result |
 |---|---|
-| differs by at most `JUMP_SECONDS` | `now` follows it; a clock that was stopped goes on |
+| differs from the expected time by at most `JUMP_SECONDS` | `now` follows it; a stopped clock goes on |
 | differs by more, while the service runs | the clock is stopped |
 | is further behind the stored time, at a start | the clock is stopped; `now` begins at the stored time |
-| is further ahead of it, at a start: a jump cannot be told from a long stop | `now` follows it, and is trusted after `SETTLING_SECONDS`; where it goes back before, nothing was erased |
+| is further ahead of it, at a start, which may be a jump or a long stop | `now` follows it, and is trusted after `SETTLING_SECONDS`; if the wall clock goes back earlier, nothing was erased |
 | differs, and an operator accepts it | `now` follows it; the clock goes on |
 
-While the clock is stopped nothing is erased, no wait for a reward ends and no default reward is counted. Raw
-data may be kept longer meanwhile, which can be made good; what is erased too early cannot. Tokens end by
-`now`, so that a jump ahead ends none (the operator would be locked out) and a jump back revives none. An event
-says that the clock is stopped, and so does `/v1/ready`.
+While the clock is stopped, the service erases nothing, ends no wait for a reward and counts no default
+reward. Keeping raw data for longer can be corrected later; erasing it too early cannot. Tokens expire by
+`now`: a jump ahead does not lock out the operator, and a jump back revives no token. An event and `/v1/ready`
+report a stopped clock.
 
-If time goes back, because an operator accepts an earlier clock or because it goes back before it is trusted,
-what was written at times that now lie ahead is dated back to now, with its deadlines by as much: retention,
-waits and the lives of tokens keep their lengths; sessions of the desk, and texts of tokens that a rotation
-has replaced, end. If an operator accepts a later clock, deadlines that lie
-before it are over.
+Time goes back if an operator accepts an earlier clock, or if the wall clock goes back before it is trusted.
+Then rows with later times are dated back to now, and their deadlines are moved by as much. Retention times,
+waits and lifetimes of tokens keep their lengths. Sessions of the desk, and old texts of rotated tokens, end.
+If an operator accepts a later clock, the deadlines before it have passed.
 
-Privacy: everything here rests on clocks, and on nothing that a person brought.
+Privacy: everything here depends on clocks, and on no user's data.
 """  # noqa: E501 - a table
 
 import json
@@ -44,27 +43,27 @@ from dpbandits.service.tokens import note_change
 __all__ = ["Clock", "accept_clock", "elapsed"]
 
 JUMP_SECONDS = 300.0
-"""Difference in seconds between the wall clock and what is known of the time that stops the clock.
-Corrections by NTP and leap seconds are far smaller, and deadlines of raw data are days."""
+"""Difference in seconds between the wall clock and the expected time that stops the clock. Corrections by NTP
+and leap seconds are far smaller, and deadlines of raw data are days."""
 
 SETTLING_SECONDS = 60.0
-"""Seconds after a start for which a wall clock far ahead of the stored time is not trusted yet: where a
-machine boots with a wrong clock, NTP sets it within seconds."""
+"""Seconds after a start in which a wall clock far ahead of the stored time is not trusted. If a machine boots
+with a wrong clock, NTP corrects it within seconds."""
 
 NOTED_SECONDS = 60.0
-"""Seconds after which the stored time is written anew."""
+"""Seconds after which the stored time is updated."""
 
 _FACT = "clock"
 
 
 def elapsed() -> float:
-    """Return seconds of a clock that nobody sets. If the system has one, it runs while the machine sleeps."""
+    """Return seconds of a monotonic clock, which also runs during sleep if the system has one that does."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class _Known(NamedTuple):
-    """The stored time in seconds since 1970, whether the clock is stopped, and how often one was accepted."""
+    """Stored time in seconds since 1970, True if the clock is stopped, and number of accepted wall clocks."""
 
     at: float = -math.inf
     stopped: bool = False
@@ -77,10 +76,10 @@ def _known(reads: Reads) -> _Known:
 
 
 class Clock:
-    """The time of one process of the service; see the module. `begin` comes first.
+    """Time of one process of the service; see the module. Call `begin` first.
 
     Attributes:
-        stopped: whether the wall clock has jumped and nobody has accepted it yet.
+        stopped: True if the wall clock has jumped and no operator has accepted it yet.
     """
 
     def __init__(self, store: Store) -> None:
@@ -97,7 +96,7 @@ class Clock:
         return wall + elapsed() - at
 
     def over(self) -> float:
-        """Return the time before which waits and retention are over: now, or -inf while it is not trusted."""
+        """Return the time by which waits and retention times end: now, or -inf while it is not trusted."""
         return -math.inf if self.stopped or elapsed() < self._settled_at else self.now()
 
     def begin(self) -> None:
@@ -111,7 +110,7 @@ class Clock:
             self._settled_at = at + SETTLING_SECONDS
 
     def look(self) -> None:
-        """Compare the time with the wall clock and the store, some times a second, before `over` is used.
+        """Compare the time with the wall clock and the store. Call it some times a second.
 
         Raises:
             StateError: the store did not answer; `now` goes on.
@@ -121,10 +120,10 @@ class Clock:
         if known.accepted != self._accepted:
             self._set(known.at, at)
             self._accepted, self._told, settling = known.accepted, False, False
-        if settling and known.stopped:  # another worker has seen the jump that this one was begun after
+        if settling and known.stopped:  # another worker saw the jump before this one started
             self._set(known.at, at)
         mine = self.now()
-        if known.at > mine + JUMP_SECONDS:  # this machine stood still, and other workers did not
+        if known.at > mine + JUMP_SECONDS:  # this machine was suspended, and other workers were not
             mine = known.at
         if abs(wall - mine) <= JUMP_SECONDS:
             self._anchor, self.stopped = (wall, at), False
@@ -137,20 +136,20 @@ class Clock:
         self._note(known)
 
     def _looked(self) -> tuple[float, float, _Known]:
-        """Return the wall clock, `elapsed` at the same time, and what is stored."""
+        """Return the wall clock, `elapsed` at the same time, and the stored fact."""
         with self._store.reading() as reads:
             known = _known(reads)
             return self._store.clock(reads), elapsed(), known
 
     def _set(self, wall: float, at: float) -> None:
-        """Set the time. If it goes back, what was written later is dated back."""
+        """Set the time. If it goes back, date later rows back."""
         if wall < self.now() - JUMP_SECONDS:
             with self._store.writing() as writes:
                 _date_back(writes, wall)
         self._anchor, self._settled_at = (wall, at), -math.inf
 
     def _note(self, known: _Known) -> None:
-        """Store the time if it is news, and note an event of a jump."""
+        """Update the stored time if needed, and add an event after a jump."""
         now, news = self.now(), self.stopped != self._told
         if not news and (elapsed() < self._settled_at or now < known.at + NOTED_SECONDS):
             return
@@ -158,7 +157,7 @@ class Clock:
             writes.locked("SELECT value FROM facts WHERE name = ?", _FACT)
             known = _known(writes)
             if known.accepted != self._accepted:
-                return  # an operator has set it meanwhile: the next look says what follows
+                return  # an operator has accepted a clock meanwhile: the next look handles it
             stopped = self.stopped if news else known.stopped
             if stopped and not known.stopped:
                 told = (
@@ -173,13 +172,13 @@ class Clock:
 
 
 def _date_back(writes: Writes, now: float) -> None:
-    """Date what was written at times that now lie ahead back to now, and its deadlines by as much.
+    """Date rows with later times back to now, and move their deadlines by as much.
 
-    Sessions of the desk and old texts of rotated tokens do not say when they began: they end.
+    Sessions of the desk and old texts of rotated tokens end, because their beginning is not stored.
     """
     after = now + JUMP_SECONDS
     writes.run("DELETE FROM sessions")
-    note_change(writes)  # workers know tokens with the ends that they had
+    note_change(writes)  # workers have cached tokens with their old ends
     writes.run("UPDATE tokens SET previous_ends_at = ? WHERE previous_ends_at > ?", now, now)
     for table, made, ends in (("decisions", "asked_at", "due_at"), ("tokens", "made_at", "ends_at")):
         change = f"UPDATE {table} SET {ends} = {ends} - ({made} - ?), {made} = ? WHERE {made} > ?"  # noqa: S608
@@ -190,17 +189,17 @@ def _date_back(writes: Writes, now: float) -> None:
 
 
 def accept_clock(folder: Path, *, settings: Settings) -> float:
-    """Accept the store's wall clock; a service that runs on it goes on within a second.
+    """Accept the store's wall clock. A running service continues with it within a second.
 
     Args:
-        folder: the service's.
-        settings: name the database, if there is one.
+        folder: folder of the service.
+        settings: settings that name the database, if there is one.
 
     Returns:
         The accepted time, in seconds since 1970.
 
     Raises:
-        MissingState: there is no service's folder.
+        MissingState: the folder has no data of a service.
         StateError: the store cannot be used.
     """
     if settings.database:
@@ -208,7 +207,7 @@ def accept_clock(folder: Path, *, settings: Settings) -> float:
 
         store: Store = PostgresStore(settings.database)
     elif (folder / STORE).exists():
-        store = SQLiteStore(folder / STORE)  # beside the service: its lock is that of one who decides
+        store = SQLiteStore(folder / STORE)  # without the folder's lock, which a running service holds
     else:
         raise MissingState("the folder has no data of a service: pass the one given to serve")
     with closing(store), store.writing() as writes:

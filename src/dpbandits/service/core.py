@@ -1,25 +1,25 @@
-"""`Service`: everything the service keeps, opened by one process or one of many, and what is done in it.
+"""`Service`: the state of the service, opened by one or several processes, and its operations.
 
-Everything but the key is in the tables of a `Store`: `service.db`, an SQLite file in the service's folder, or
+All state but the key is in the tables of a `Store`: the SQLite file `service.db` in the service's folder, or
 a PostgreSQL database that several processes share. The folder also has `service.key`, the secret of all
-digests and ids; `service.lock`, which the one process that uses `service.db` holds; and `under-way/`, with a
+digests and ids; `service.lock`, which the only process with `service.db` locks; and `under-way/`, with a
 policy's state while a block is folded.
 
-| what | is one transaction |
+| operation | parts of its transaction |
 |---|---|
 | a decision | its slot, one of the user's rounds, the answer under the caller's id |
-| a reward | what became of the round, and of the decision |
-| a release | the ledger's witness of the new state, the state, the function; its rounds go, or are marked |
-| a policy's beginning | its row, the charge, its first state |
-| an exchange's, or a local policy's, beginning | its row and the charge |
+| a reward | the status of the round and of the decision |
+| a release | the new position in the ledger, the state, the function, removing or marking its rounds |
+| creating a policy | its row, the charge, its first state |
+| creating an exchange or a local policy | its row and the charge |
 
-Each is answered, or seen by anybody, after the commit. After a crash all parts of a transaction are there or
-none: if they are, a repetition gets the stored answer; if not, nothing was answered and no round is taken.
-Noise that was drawn and is not in a state has left in no answer, and is drawn anew; a state that is there
-holds its noise for ever; see `dpbandits.service.folding`. The next decision is what it would have been, as it
-is computed from what was released and public coins.
+Results are visible after the commit. After a crash a transaction is there as a whole or not at all. If it is
+there, an idempotent request gets the stored answer; if not, nothing was answered and no round is taken. Noise
+that is in no committed state was in no answer either, and is drawn again. A committed state keeps its noise
+for ever; see `dpbandits.service.folding`. A crash does not change the next decision, which depends on
+releases and public coins only.
 
-Nothing here decides about privacy: the promises, the noise and the budgets are those of the other packages.
+Privacy: guarantees, noise and budgets are those of the other packages; nothing is decided here.
 """
 
 import json
@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 DAY = 86400.0
 
 FOLD_SECONDS = 0.1
-"""How often a worker looks for releases that are due."""
+"""Seconds between two searches of a worker for due releases."""
 
 
 def _not_folded(error: Exception) -> None:
@@ -68,21 +68,23 @@ def _not_folded(error: Exception) -> None:
 
 
 class Service:
-    """The store, opened; see the module.
+    """Opened service; see the module.
 
     Args:
-        folder: made where it does not exist, with mode 0700. With a database it holds the key alone, which
-            all workers need, and any number of them share it.
-        settings: see `Settings`.
+        folder: folder of the service, created with mode 0700 if it does not exist. With a database it has
+            only the key, and all workers share it.
+        settings: settings; default `Settings()`.
 
     Attributes:
-        folder: the service's.
-        read_only, why_copy: whether it is a copy that was not adopted, and why; see `backups`.
-        first_token: of a new folder, with every scope: shown here and never again. Else None.
+        folder: folder of the service.
+        read_only: True for a copy that was not adopted; see `backups`.
+        why_copy: reason why it is a copy; empty otherwise.
+        first_token: text of the first token of a new store, with all scopes, which is not shown again. None
+            for an existing store.
 
     Raises:
-        StateError: another process uses the folder, or others may write to it.
-        CorruptState, IncompatibleState, ForkedState: what is in it cannot be used.
+        StateError: another process uses the folder, or other users of the machine may write to it.
+        CorruptState, IncompatibleState, ForkedState: the store cannot be used.
     """
 
     def __init__(self, folder: Path, *, settings: Settings | None = None) -> None:
@@ -123,7 +125,7 @@ class Service:
         return "Service()"
 
     def _begin_at_last(self) -> None:
-        """Tokens and keys of a new store; where another worker does the same, once."""
+        """Initialise a new store; if several workers do so at once, only one succeeds."""
         for attempt in range(10):
             try:
                 self.ledger.begin()
@@ -146,34 +148,34 @@ class Service:
             writes.when(kept=lambda: setattr(self, "first_token", text))
 
     def now(self) -> float:
-        """Seconds since 1970; see `clock.Clock`."""
+        """Return the time in seconds since 1970; see `clock.Clock`."""
         return self.clock.now()
 
     def close(self) -> None:
-        """Finish what waits, and leave the store to another process."""
+        """Finish the waiting calls and close the store."""
         self._folding.close()
-        self._beside.begin(lambda: None).result()  # after what is under way
+        self._beside.begin(lambda: None).result()  # after the calls under way
         self.writer.close()
         self._files.close()
 
     def write(
         self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None, **how: Any
     ) -> Future[_T]:
-        """Do something in the writer's transaction; see `Writer.submit`.
+        """Run a call in the writer's transaction; see `Writer.submit`.
 
         Raises:
-            Problem: it is a copy that was not adopted.
+            Problem: the service is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
         return self.writer.submit(call, about=about, ahead=ahead, **how)
 
     def refuse_in_a_copy(self) -> None:
-        """Problem in a copy that was not adopted."""
+        """Raise Problem in a copy that was not adopted."""
         if self.read_only:
             raise Problem("read-only", "This is a copy that was not adopted: it only reads.")
 
     def read(self, call: Callable[[Reads], _T]) -> _T:
-        """Look at something."""
+        """Run a call in a read transaction."""
         with self.store.reading() as reads:
             return call(reads)
 
@@ -216,7 +218,7 @@ class Service:
     ) -> Future[list[decisions.Outcome | None]]:
         """See `Decisions.reward_together`."""
         together = partial(self.decisions.reward_together, told=told, policy=policy)
-        nothing: LooksAhead = lambda _: iter(())  # noqa: E731 - it is with those that look ahead
+        nothing: LooksAhead = lambda _: iter(())  # noqa: E731 - so that it runs with the calls that look ahead
         return self.write(together, about=f"{policy} told", ahead=nothing, by=by, count=len(told))
 
     def activate(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
@@ -230,9 +232,9 @@ class Service:
     # -- policies ----------------------------------------------------------------------------------
 
     def begin_policy(self, asked: dict[str, Any], by: str) -> Kept:
-        """See `policies.begin`; what takes long is done before the writer's turn."""
+        """Create a policy; see `policies.begin`. Slow steps run outside of the writer's transaction."""
         built = [policies.built(self.ledger, asked)]
-        configured(canonical(built[0].to_config()))  # which is quick from then on, also in the writer's turn
+        configured(canonical(built[0].to_config()))  # fills a cache, so that the writer can do it quickly
 
         def new() -> ServedBandit:
             return built.pop() if built else policies.built(self.ledger, asked)
@@ -242,7 +244,7 @@ class Service:
         ).result()
 
     def published(self, name: str) -> tuple[str, str]:
-        """Return a policy's latest function as JSON, and its ETag."""
+        """Return a policy's latest published function as JSON, and its ETag."""
         with self.store.reading() as reads:
             kept = policies.kept_policy(reads, name)
             last = reads.one("SELECT MAX(version) FROM releases WHERE policy = ?", kept.id)
@@ -250,11 +252,10 @@ class Service:
         return self.written_down(kept.id, [version])[0], f'"{kept.id[:8]}-{version}"'
 
     def written_down(self, policy: str, versions: Sequence[int]) -> list[str]:
-        """Functions that a policy, by id, has published, as JSON. Where there is a witness, it knows of them
-        before they are shown to anybody.
+        """Return published functions of the policy of an id as JSON. The witness is told of them first.
 
         Raises:
-            Problem: one of them is not there any more.
+            Problem: one of the versions does not exist any more.
             StateError: the witness does not answer, or knows another database.
         """
         query = "SELECT version, published FROM releases WHERE policy = ? AND version IN "
@@ -266,20 +267,20 @@ class Service:
         return [found[version] for version in versions]
 
     def guarantee(self, name: str) -> dict[str, Any]:
-        """A policy's statement: in prose, and as JSON."""
+        """Return a policy's guarantee as prose (`statement`) and as JSON (`guarantee`)."""
         stated = json.dumps(json.loads(self.published(name)[0])["guarantee"])
         return {"statement": Guarantee.from_json(stated).explain(), "guarantee": stated}
 
     # -- beside the answers ------------------------------------------------------------------------
 
     def tick(self) -> Future[None]:
-        """Look at the clock, and do the work beside the answers and releases: erasure, and waits that are
+        """Start the periodic work: compare the clock, erase old data, and settle decisions whose wait is
         over.
 
-        A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
+        A failure of one policy does not stop the others: the first error is raised at the end.
 
         Raises:
-            Problem: it is a copy that was not adopted.
+            Problem: the service is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
         return self._beside.begin(self._tick)
@@ -291,7 +292,7 @@ class Service:
             raise failed[0]
 
     def _swept(self, writes: Writes, *, now: float) -> list[Exception]:
-        """Errors of what was done in the writer's turn."""
+        """Do the periodic work in the writer's transaction; return the errors of its parts."""
         sweep = partial(self.decisions.sweep, writes)
         keep = self.settings.retention_days * DAY
         old_ones = partial(erase, writes, before=now - keep, now=now, rounds_at=now + keep / 100)

@@ -1,4 +1,4 @@
-"""Routes, the token that each needs, and its part of the OpenAPI document: name, answer, statuses."""
+"""`Routes`: adds routes with the token that each needs and with its part of the OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -34,10 +34,10 @@ __all__ = [
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 _READ_WHOLE = ("malformed", "slow", "too-large")
-"""Problems of any request, before its contents are looked at."""
+"""Problems of any request before its content is parsed."""
 
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "busy", "not-recorded", "read-only")
-"""Problems of any request that needs a token."""
+"""Problems of every request that needs a token."""
 
 
 REFUSED_DECISION = ("conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
@@ -47,19 +47,19 @@ Tag = Annotated[str | None, Header()]
 
 
 def tagged(body: str | bytes, etag: str, known: str | None) -> Response:
-    """Return an answer with its version, without its body if that is the version that the caller has."""
+    """Return an answer with its ETag; a 304 without a body if the caller already has this version."""
     if known == "*" or etag in [one.strip() for one in (known or "").split(",")]:
         return Response(status_code=304, headers={"ETag": etag})
     return Response(body, media_type="application/json", headers={"ETag": etag})
 
 
 class Needs(SecurityBase):
-    """Dependency of a route: a token with any one of these scopes, whose limits include what the path names.
+    """Dependency of a route: a token with one of these scopes and with limits that include the path.
 
     Args:
         scopes: scopes of which one is enough.
-        within: True if the route itself looks at the token's limits. Otherwise a token with limits is refused
-            where the path names nothing.
+        within: True if the route itself checks the token's limits. Otherwise a token with limits is refused
+            at a path that names no resource.
     """
 
     def __init__(self, *scopes: str, within: bool = False) -> None:
@@ -68,7 +68,7 @@ class Needs(SecurityBase):
         self.scheme_name = "token"
 
     async def __call__(self, request: Request) -> Token:
-        """The token; Problem where it lacks the scope."""
+        """Return the token; raise Problem if it lacks the scope."""
         door: Doorkeeper = request.app.state.door
         return await door.admit(request.scope, self.scopes, request.path_params, within=self.within)
 
@@ -85,7 +85,7 @@ Modeler = Annotated[Token, Depends(Needs("model"))]
 
 
 class Documented(FastAPI):
-    """The application, whose document has the types of answers."""
+    """Application whose OpenAPI document has the types of answers."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, generate_unique_id_function=lambda route: route.name)
@@ -94,16 +94,16 @@ class Documented(FastAPI):
         }
 
     def openapi(self) -> dict[str, Any]:
-        """The document."""
+        """Return the document."""
         found = super().openapi()
         found["components"]["schemas"] |= self.state.shown
         return found
 
 
 class Routes:
-    """Adds routes of one tag, whose paths begin with `under`, with everything that each may answer.
+    """Adds routes of one tag, with paths that begin with `under` and all answers of each route.
 
-    The name of a route's function is the id of the operation: part of the interface, which never changes.
+    The name of a route's function is the id of the operation. It is part of the interface and never changes.
     """
 
     def __init__(self, app: FastAPI, tag: str, under: str) -> None:
@@ -124,16 +124,18 @@ class Routes:
         """Decorate the function that answers at a path.
 
         Args:
-            place: method and path, as "GET /{exchange}".
-            summary: of the route.
-            answer: the name of its type, or an `Of` with another example; or its members, as `TYPES` has
-                them: then the type is named after the function; or an example of what is no JSON; None where
-                it has no body.
-            problems: slugs of what else may come of it, beside what may come of any request, and "not-found"
-                where the path names something.
-            status, media: of its answer.
-            needs_token, has_tag: whether it needs a token, and is `tagged`.
-            options: further ones of the framework's `api_route`.
+            place: method and path, such as "GET /{exchange}".
+            summary: summary of the route.
+            answer: name of the answer's type, or an `Of` with another example, or members as in `TYPES` for a
+                type that is named after the function. For another media type than JSON it is an example. None
+                stands for no body.
+            problems: slugs of further problems. Those of every request, and "not-found" for a path that names
+                a resource, are added.
+            status: HTTP status of the answer.
+            media: media type of the answer.
+            needs_token: True if the route needs a token.
+            has_tag: True if the answer is `tagged`.
+            options: further options of the framework's `api_route`.
         """
         method, _, path = place.partition(" ")
         path = self._under + path

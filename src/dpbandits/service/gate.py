@@ -1,15 +1,16 @@
-"""`Gate` bounds the size and time of every request and logs every answer; `Doorkeeper` finds its sender.
+"""`Gate` bounds size and time of requests and logs answers; `Doorkeeper` authenticates their senders.
 
-It is plain ASGI around the application. It reads a whole body, within its bound and its time, once the token
-is known: without a token a body may be as large as a form, and no larger. All bodies together have a bound,
-of which one token may take a part (`Taken`). An error that no route foresaw is answered as a problem and
-logged by its kind and place, without its text, which could hold data. The log of requests holds the route's
-template, never the path; no query, header or body.
+`Gate` is ASGI middleware. It reads a whole body, within a bound and a time, once the token is known. Without
+a token the body may have the size of a form. All bodies together have a bound, and one token may use a part
+of it (`Taken`). An unforeseen error is answered as a problem and logged by its type and place.
 
-`Doorkeeper` checks the token, the scopes and the limits of a request before a route sees it. The event loop
-never waits for the store. An unknown text is looked up in a thread, for a short time. The result is
-remembered, for tokens and for texts that are none. All of it is forgotten when this worker makes or withdraws
-a token, and within a quarter of a second after another worker did.
+`Doorkeeper` checks token, scopes and limits before a route runs. The event loop never waits for the store: an
+unknown token is looked up in a thread, for a short time. Results are cached, also for texts that are not
+tokens. The cache is emptied when this worker makes or withdraws a token, and within a quarter of a second
+after another worker did.
+
+Privacy: the log has the template of the route and never the path, the query, a header, a body or the text of
+an exception, which may hold data.
 """
 
 import asyncio
@@ -47,23 +48,23 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SENDER = "dpbandits.sender"
-"""Key of a scope: the token that its request came with, once it was looked up."""
+"""Key in an ASGI scope: the token of the request, once it was looked up."""
 
 BODY = "dpbandits.body"
-"""Key of a scope: the body of its request, once it was read."""
+"""Key in an ASGI scope: the body of the request, once it was read."""
 
 LARGEST_FORM = 4096
 """Largest size in bytes of a body without a token."""
 
 _BODILESS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
-"""Methods of requests that have no body if they do not say how long it is: no route reads one."""
+"""Methods without a body unless they have a Content-Length: no route reads one."""
 
 MOST_AT_ONCE = 1000
-"""Largest number of requests with bodies that are answered at a time."""
+"""Largest number of concurrent requests with bodies."""
 
 SHARE = 0.75
-"""Part of what may be held at a time that one token may take: a token is in every device, or in a web page,
-and whoever has it may stop in the middle of many bodies.
+"""Share of the bounds on bodies that one token may use. A token can be in every device or in a web page, so
+its holder may send many bodies and stop in the middle of each.
 """
 
 _NAMED = {
@@ -72,34 +73,34 @@ _NAMED = {
     "exchange": ("exchanges", "There is no exchange of this name."),
     "population": ("", "There is no population of this name."),
 }
-"""Name in a path -> table of what it names, and the message if there is none."""
+"""Name of a path's parameter -> table of its resources, and the message if there is none."""
 
 TEXTS_KEPT = 1000
-"""Number of tokens, and of texts that are none, that are remembered; beyond it all are forgotten."""
+"""Largest number of cached tokens, and of cached invalid texts; beyond it the cache is emptied."""
 
 LOOKUP_SECONDS = 2.0
-"""Longest time in seconds that a request waits until the store has found its token."""
+"""Longest time in seconds that a request waits for the look-up of its token."""
 
 LOOKUPS = 2
-"""Number of threads that ask the store at a time. While it is frozen only these are stuck."""
+"""Number of concurrent look-ups. If the store hangs, only these threads hang."""
 
 MOST_LOOKING = 200
-"""Number of texts that are looked up or wait for it; a request with one more is refused."""
+"""Largest number of texts that are looked up or wait for it; further requests are refused."""
 
 WATCH_SECONDS = 0.25
 """Seconds between two checks whether tokens in the store have changed."""
 
 RATES_KEPT = 20_000
-"""Number of tokens, or addresses, whose rates are kept. Beyond it those at their full rate are forgotten."""
+"""Number of tokens, or addresses, with a rate limit in memory. Beyond it idle ones are dropped."""
 
 _PUBLIC = frozenset({"report"})
-"""Scopes of a token that every device has."""
+"""Scopes of a token that is built into devices."""
 
 SILENT_SECONDS = 5.0
-"""Longest time in seconds that a token stays known while the store does not answer: it may be withdrawn."""
+"""Longest time in seconds that a token stays cached while the store is silent: it may be withdrawn."""
 
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
-"""Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
+"""Statuses that do not depend on the content; for routes about one user the log has no other ones."""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -119,21 +120,21 @@ _WRITTEN = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 def written_json(value: Any) -> bytes:
-    """JSON in ASCII, without NaN."""
+    """Return JSON in ASCII; NaN raises ValueError."""
     return _WRITTEN.encode(value).encode()
 
 
 _RANDOM = re.compile(rb"[0-9A-Za-z._-]{16,64}")
-"""Ids of requests that are taken from callers. Random ids are as long; a name or a number of a person, which
-would stay in the log, seldom is, and is replaced."""
+"""Form of request ids that are accepted from callers: random ids are this long. Shorter texts, such as the
+name or number of a user, are replaced, because the log holds the id."""
 
 
 class Taken:
-    """Counts what requests that are read or answered hold at a time: all together, and each sender.
+    """Counter of what concurrent requests hold, in total and by sender.
 
     Args:
-        most: bound of all together.
-        least: bound of one sender, if its share is less.
+        most: bound on the total.
+        least: least bound on one sender, if its share of the total is smaller.
     """
 
     def __init__(self, most: int, *, least: int = 1) -> None:
@@ -141,14 +142,14 @@ class Taken:
         self._all, self._by = 0, Counter[str]()
 
     def take(self, sender: str, count: int) -> None:
-        """Hold so much more; Problem where it is too much, and nothing more is held."""
+        """Add to the sender's count; raise Problem, and change nothing, if a bound is exceeded."""
         if self._all + count > self._most or self._by[sender] + count > self._of_one:
             raise _busy()
         self._all += count
         self._by[sender] += count
 
     def give_back(self, sender: str, count: int) -> None:
-        """Hold so much less."""
+        """Subtract from the sender's count."""
         self._all -= count
         self._by[sender] -= count
         if not self._by[sender]:
@@ -156,14 +157,14 @@ class Taken:
 
 
 class Gate:
-    """The application behind it; see the module.
+    """Middleware before the application; see the module.
 
     Args:
-        application: ASGI.
-        settings: bounds of sizes and times.
-        sender: finds out whose a request is; Problem where it is nobody's.
-        saw: told (method, route's template, status, seconds) of every request.
-        named: template of the route that a request was for which is refused here.
+        application: ASGI application.
+        settings: bounds on sizes and times.
+        sender: function that authenticates a request; it raises Problem if there is no valid token.
+        saw: callback for (method, template of the route, status, seconds) of every request.
+        named: function that returns the template of the route for requests that are refused here.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class Gate:
         self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -207,7 +208,7 @@ class Gate:
                 await self._with_body(scope, receive, sending, largest, token=token)
             else:
                 await self._application(scope, receive, sending)
-        except Exception as error:  # noqa: BLE001 - the last place where it can be kept from a log
+        except Exception as error:  # noqa: BLE001 - else the server would log its text
             problem = problem_of(error)
             if problem.slug == "defect":
                 place = traceback.extract_tb(error.__traceback__)[-1]  # this method is in it, at least
@@ -230,15 +231,15 @@ class Gate:
         if _RANDOM.fullmatch(sent):
             return sent.decode()
         if not self._noise:
-            self._noise = secrets.token_bytes(1 << 12)  # asking the system takes as long as much else
+            self._noise = secrets.token_bytes(1 << 12)  # in bulk: each call to the system is slow
         own, self._noise = self._noise[:16], self._noise[16:]
         return own.hex()
 
     def _body_of(self, scope: Scope) -> tuple[int, bool]:
-        """Return how many bytes the body of a request may have, 0 if it has none, and whether it has a token.
+        """Return the largest size in bytes of a request's body (0 for none), and True if it has a token.
 
         Raises:
-            Problem: it says that it has more.
+            Problem: the Content-Length is larger.
         """
         most, token, size, chunked = self._settings.largest_body, False, -1, False
         for name, value in scope["headers"]:
@@ -248,7 +249,7 @@ class Gate:
                 chunked = True
             elif name == b"authorization":
                 token = True
-        if chunked:  # h11 lets both pass, and then a length says nothing
+        if chunked:  # h11 accepts both headers, and then the length is meaningless
             size = -1
         if size > most:
             raise Problem("too-large", f"The request has more than {most} bytes.")
@@ -261,7 +262,7 @@ class Gate:
     async def _with_body(
         self, scope: Scope, receive: Receive, send: Send, largest: int, *, token: bool
     ) -> None:
-        """Answer a request with a body, which is counted until the answer was sent."""
+        """Answer a request with a body. The body counts against the bounds until the answer was sent."""
         sender = ""
         if token:
             scope[SENDER] = found = await self._sender(scope)
@@ -277,7 +278,7 @@ class Gate:
             self._bytes.give_back(sender, sum(map(len, parts)))
 
     async def _read(self, parts: list[bytes], receive: Receive, largest: int, sender: str) -> None:
-        """Read the whole body, within its bound and its time; `parts` is what counts as held."""
+        """Read the whole body into `parts`, within its bound and its time."""
         size, more = 0, True
         try:
             async with asyncio.timeout(self._settings.longest_request):
@@ -297,7 +298,7 @@ class Gate:
 
 
 class Doorkeeper:
-    """Finds the sender of a request and limits the rate; used from one event loop."""
+    """Authenticates requests and limits their rate; used from one event loop."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -307,8 +308,10 @@ class Doorkeeper:
         self.forget()
 
     async def token(self, scope: Scope) -> Token:
-        """The token of a request; Problem where it has none that counts, comes too often, or the store does
-        not say whose it is. A request is counted once.
+        """Return the token of a request, which counts once against the rate limits.
+
+        Raises:
+            Problem: the token is invalid or sends too many requests, or the store does not answer.
         """
         if SENDER in scope:
             known: Token = scope[SENDER]
@@ -325,23 +328,24 @@ class Doorkeeper:
                 "Send Authorization: Bearer with a valid token.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        self._slow_down_address(found, scope)  # first: what it is refused counts for nobody else
+        self._slow_down_address(found, scope)  # first: a refused address uses none of the token's rate
         self.slow_down(found.id)
         return found
 
     async def admit(
         self, scope: Scope, scopes: Sequence[str], path: Mapping[str, Any], *, within: bool = False
     ) -> Token:
-        """The token of a request, with any one of these scopes, and limits that include what the path names.
+        """Return the token of a request after checks of its scopes and limits.
 
         Args:
-            scope: scope of the request.
+            scope: ASGI scope of the request.
             scopes: scopes of which one is enough.
             path: parameters in the path.
-            within: True if the route itself looks at the token's limits.
+            within: True if the route itself checks the token's limits.
 
         Raises:
-            Problem: there is no such token, or it comes too often.
+            Problem: the token is invalid, lacks the scope, is limited to other resources or sends too many
+                requests; or the store does not answer.
         """
         token = await self.token(scope)
         if token.scopes.isdisjoint(scopes):
@@ -363,7 +367,7 @@ class Doorkeeper:
         return found
 
     async def _looked_up(self, text: str) -> Token | None:
-        """Look up the token of a text; requests with the same text share one lookup."""
+        """Look up the token of a text; requests with the same text share one look-up."""
         looking = self._looking
         if text not in looking:
             if len(looking) >= MOST_LOOKING:
@@ -373,7 +377,7 @@ class Doorkeeper:
             def ended(task: asyncio.Task[Token | None]) -> None:
                 del looking[text]
                 if not task.cancelled():
-                    task.exception()  # whoever waited for it may be gone
+                    task.exception()  # marks it as retrieved: the waiting requests may be cancelled
 
             task.add_done_callback(ended)
         return await asyncio.shield(looking[text])
@@ -382,8 +386,8 @@ class Doorkeeper:
         known, none = self._known, self._none
         keys, now = self._service.keys, self._service.now()
         found: Token | None = await self._read(lambda reads: tokens.token_of(reads, keys, text, now))
-        # Where something was forgotten meanwhile, these are not the ones that requests look at any more: what
-        # was read may be older than a token that was made or withdrawn.
+        # If the cache was emptied meanwhile, `known` and `none` are not in use any more: the result may be
+        # older than a token that was made or withdrawn.
         if len(known) >= TEXTS_KEPT:
             known.clear()
         if len(none) >= TEXTS_KEPT:
@@ -395,7 +399,7 @@ class Doorkeeper:
         return found
 
     async def _read(self, call: Callable[[Reads], Any]) -> Any:
-        """Look at something in a thread; Problem where that takes too long. The thread ends when it can."""
+        """Read from the store in a thread; raise Problem if it takes too long. The thread then goes on."""
         loop, found = asyncio.get_running_loop(), Future[Any]()
 
         def read() -> None:
@@ -420,7 +424,7 @@ class Doorkeeper:
             raise _unanswered() from None
 
     async def watch(self) -> None:
-        """Forget what was looked up when another worker has made or withdrawn a token; until cancelled."""
+        """Empty the cache after another worker has made or withdrawn a token; runs until cancelled."""
         seen, heard = None, time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -436,13 +440,13 @@ class Doorkeeper:
                 seen = found
 
     def slow_down(self, token: str, count: int = 1) -> None:
-        """Count requests of a token, by its id; Problem where it comes too often."""
+        """Count requests of a token, by its id; raise Problem if there are too many."""
         wait = self._rates.wait(token, count, self._service.settings.requests_per_second)
         if wait:
             raise Problem("too-many-requests", "This token sends too many requests.", headers=_after(wait))
 
     def _slow_down_address(self, token: Token, scope: Scope) -> None:
-        """Count a request of an address with a token of devices, which anybody may have taken from one."""
+        """Count a request of an address with a token of devices, which anybody can extract from one."""
         if token.scopes == _PUBLIC and scope.get("client"):
             where = network_of(scope["client"][0])
             wait = self._addresses.wait(where, 1, self._service.settings.requests_per_address)
@@ -452,7 +456,7 @@ class Doorkeeper:
                 )
 
     def forget(self) -> None:
-        """Ask the store again who may; called from any thread once a token was made or withdrawn."""
+        """Empty the cache; called from any thread after a token was made or withdrawn."""
         self._known: dict[str, Token] = {}
         self._none: set[str] = set()
         self._looking: dict[str, asyncio.Task[Token | None]] = {}
@@ -483,8 +487,11 @@ def _population(reads: Reads, *, table: str, name: str) -> str:
 
 
 def _refuse_beyond(token: Token, path: Mapping[str, Any], paying: str) -> None:
-    """Raise Problem, as if it did not exist, where a path names what the token does not reach; and where it
-    names nothing, for a token with limits. `paying` is the population that pays for what the path names.
+    """Check a token's limits against the resource that a path names, whose population is `paying`.
+
+    Raises:
+        Problem: the resource is beyond the limits ("not-found"), or the path names none and the token has
+            limits.
     """
     limits = token.limits
     if limits == tokens.UNLIMITED:
@@ -498,16 +505,15 @@ def _refuse_beyond(token: Token, path: Mapping[str, Any], paying: str) -> None:
 
 
 class _Rates:
-    """Rate limits of many senders: a second's worth at once, and that rate on average."""
+    """Token buckets of many senders, each with a capacity of one second's requests."""
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
 
     def wait(self, who: str, count: int, rate: float) -> int:
-        """Seconds after which `who` may do `count` more; 0: now, and that is counted.
+        """Return 0 and count `count` requests of `who`, or return the seconds to wait before them.
 
-        What is more than a second's worth is let through at once when nothing else is owed, and paid for by
-        waiting longer afterwards.
+        A batch larger than the capacity passes if the bucket is full; the next requests wait longer for it.
         """
         now, most = time.monotonic(), max(rate, 1.0)
         left, then = self._left.get(who, (most, now))
@@ -530,7 +536,7 @@ def _after(seconds: int) -> dict[str, str]:
 
 
 def _unanswered() -> Problem:
-    """Return the problem that the store did not answer; it says nothing about the token."""
+    """Return the problem for a store that did not answer; it is independent of the token."""
     return Problem(
         "not-recorded",
         "The service could not use its store; repeat the request.",
@@ -539,7 +545,7 @@ def _unanswered() -> Problem:
 
 
 def _note(method: str, route: str, status: int, seconds: float) -> None:
-    """Log a request. If its route is about people, its status may depend on one of them, and is left out."""
+    """Log a request. On routes about one user, statuses that may depend on the user are left out."""
     of_people = route.startswith("/ofrep/") or "{policy}/" in route or "{row}/" in route
     told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
     fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
@@ -547,7 +553,7 @@ def _note(method: str, route: str, status: int, seconds: float) -> None:
 
 
 def network_of(address: str) -> str:
-    """Return the key of an address: for IPv6 its network /64, which one subscriber has; else itself."""
+    """Return the rate-limit key of an address: the /64 network for IPv6, else the address."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -566,14 +572,14 @@ def _nobodys() -> Problem:
 
 
 def _busy() -> Problem:
-    """Return the problem that too many requests are being answered; their number depends on no content."""
+    """Return the problem for too many concurrent requests; it is independent of their content."""
     return Problem(
         "busy", "Too many others are being answered: repeat the request.", headers={"Retry-After": "1"}
     )
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, and then what follows."""
+    """Return an ASGI receive function that gives the body that was read, and then what follows."""
     told = False
 
     async def receiving() -> Message:
@@ -587,7 +593,7 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 
 def answer_of(problem: Problem, path: str) -> Callable[[Send], Awaitable[None]]:
-    """Return the problem as an answer at a path."""
+    """Return a function that sends the problem as the answer at a path."""
 
     async def answering(send: Send) -> None:
         status, media, told = problem.said_at(path)

@@ -1,11 +1,11 @@
-"""`Keys`: the service's one secret, and what is made of it: digests that nobody else can compute or compare.
+"""`Keys`: the service's secret key, keyed digests, and the ids of decisions.
 
-Ids that callers choose, bodies of requests and tokens are kept as digests under this key. Without it, whoever
-reads the store could try the few contexts that there are.
+The store has callers' ids, bodies of requests and tokens as digests under this key. Without the key, a reader
+of the store cannot find a context by trying the few possible ones.
 
-Ids of decisions rest on their numbers, and a copy that was adopted numbers on from where it was made, as its
-original may do, too. So its adoption is noted (`note_adoption`), and enters the ids of all decisions that
-follow it: an id that the original gave after the copy was made is none of the copy's.
+The id of a decision is its number and a digest of it. An adopted copy numbers on from where it was made, as
+its original may do as well. Therefore each adoption is recorded (`note_adoption`) and enters the ids of all
+later decisions: no id is valid both in the original and in the copy.
 """
 
 import hashlib
@@ -29,25 +29,25 @@ _DIGEST_BYTES = 16
 _ADOPTIONS = "adoptions"
 
 Adoption = tuple[int, str]
-"""The number of the first decision that follows it, and what tells it from every other."""
+"""Number of the first decision after an adoption, and a random word that identifies the adoption."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical(value: Any) -> str:
-    """JSON in one form, whatever the order of its keys."""
+    """Return JSON with sorted keys and without spaces."""
     return _CANONICAL.encode(value)
 
 
 def adoptions(reads: Reads) -> list[Adoption]:
-    """The adoptions that a store has seen, the first one first."""
+    """Return the adoptions of a store in their order."""
     row = reads.one("SELECT value FROM facts WHERE name = ?", _ADOPTIONS)
     return [] if row is None else [(int(first), str(which)) for first, which in json.loads(row[0])]
 
 
 def note_adoption(writes: Writes) -> None:
-    """From here on decisions have ids that neither the original nor another copy of it gives."""
+    """Record an adoption: later decisions have ids that neither the original nor another copy has."""
     row = writes.one("SELECT MAX(number) FROM decisions")
     first = 1 + int((row[0] if row else None) or 0)
     adopted = [*adoptions(writes), (first, secrets.token_hex(_DIGEST_BYTES))]
@@ -55,7 +55,7 @@ def note_adoption(writes: Writes) -> None:
 
 
 def check_key(writes: Writes, keys: "Keys") -> None:
-    """Note which key a store's digests are made with; CorruptState where it is another one."""
+    """Record the key of a store's digests; raise CorruptState if the store has another key."""
     own = keys.digest("which key").hex()
     row = writes.one("SELECT value FROM facts WHERE name = 'key'")
     if row is None:
@@ -65,11 +65,11 @@ def check_key(writes: Writes, keys: "Keys") -> None:
 
 
 class Keys:
-    """Return the secret in a file of mode 0600, which is made if needed, and the `adoptions` of the store.
+    """Secret key in a file of mode 0600, which is created if needed, with the `adoptions` of the store.
 
     Raises:
-        CorruptState: something else is in its place.
-        StateError: others may write to it.
+        CorruptState: the file is not a key.
+        StateError: other users of the machine may write to it.
     """
 
     def __init__(self, path: Path, adopted: Sequence[Adoption] = ()) -> None:
@@ -83,20 +83,20 @@ class Keys:
             raise CorruptState("the service's key is torn or another file: restore it from a backup")
 
     def digest(self, what: str, *parts: str) -> bytes:
-        """Return a digest of texts, for one purpose; unequal lists of texts have unequal digests."""
+        """Return a keyed digest of texts for the purpose `what`; the texts are encoded injectively."""
         text = ", ".join(map(encode_basestring_ascii, (what, *parts)))  # as json.dumps writes a list
         begun = self._keyed.copy()
         begun.update(f"[{text}]".encode())
         return begun.digest()
 
     def decision_id(self, number: int) -> str:
-        """The id of a decision: its number, and what nobody can guess."""
+        """Return the id of a decision: its number and a digest that nobody can guess."""
         before = bisect([first for first, _ in self._adopted], number)
         adopted = [which for _, which in self._adopted[max(before - 1, 0) : before]]
         return f"d{number:x}-{self.digest('decision', str(number), *adopted).hex()}"
 
     def number_of(self, decision_id: str) -> int | None:
-        """The number of a decision that this service gave the id; None for any other text."""
+        """Return the number of a decision by its id; None if the service has not issued the id."""
         digits = decision_id[1:].partition("-")[0]
         if len(digits) > 15 or not all(digit in "0123456789abcdef" for digit in digits) or not digits:
             return None

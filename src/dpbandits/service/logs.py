@@ -1,4 +1,4 @@
-"""The log of the service: its lines carry the id of their request, and never the text of an exception."""
+"""Log of the service. Lines have the id of their request and never the text of an exception."""
 
 import json
 import logging
@@ -11,16 +11,17 @@ __all__ = ["REQUEST", "LogLines", "log"]
 log = logging.getLogger("dpbandits.service")
 
 REQUEST: ContextVar[str] = ContextVar("request", default="")
-"""Id of the request that is being answered, for all lines of the log that are about it."""
+"""Id of the current request, which is in all its log lines."""
 
 
 class LogLines(logging.Formatter):
-    """Format of lines of the log with the id of their request, as text or as one object of JSON each.
+    """Formatter of log lines with the id of their request, as text or as one JSON object per line.
 
-    An exception is named by its kind alone: its text, and a traceback's, could hold data.
+    Privacy: an exception is logged by its type alone, because its text or a traceback may hold data.
 
     Args:
-        as_json: `time`, `level`, `message`, `request`, and of a request `method`, `route`, `status` and `ms`.
+        as_json: True for JSON with `time`, `level`, `message` and `request`. Lines about requests also have
+            `method`, `route`, `status` and `ms`.
     """
 
     def __init__(self, *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
-"""What the service says no with: RFC 9457's problem+json, of fixed words and public numbers alone.
+"""`Problem`: refusals of the service, as problem+json (RFC 9457).
 
-A problem never repeats what was sent: no context, candidate, reward, user, arm, or any text of a request.
+Privacy: a problem has fixed words and public numbers alone. It never repeats a context, candidate, reward,
+user, arm, or any other text of a request.
 """
 
 import sqlite3
@@ -39,18 +40,18 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "not-recorded": (503, "Nothing was recorded"),
     "not-known": (503, "Whether it was recorded is not known"),
 }
-"""Slug -> status and title. Slugs are part of the interface: they are added to, and never change."""
+"""Slug -> status and title. Slugs are part of the interface: new ones may be added, and none changes."""
 
 
 @dataclass(eq=False)
 class Problem(Refusal):
-    """A refusal with a slug of `PROBLEM_TYPES`, and what to do about it.
+    """Refusal of a type in `PROBLEM_TYPES`, with advice for the caller.
 
     Args:
-        slug: its type.
-        detail: what came, what was expected, what to do: fixed words, types and public numbers.
-        headers: of the answer.
-        more: further members of the JSON, public.
+        slug: type of the problem.
+        detail: explanation and advice, in fixed words, types and public numbers.
+        headers: headers of the answer.
+        more: further public members of the JSON.
     """
 
     slug: str
@@ -60,19 +61,19 @@ class Problem(Refusal):
 
     @property
     def status(self) -> int:
-        """Of HTTP."""
+        """HTTP status."""
         return PROBLEM_TYPES[self.slug][0]
 
     def to_json(self) -> dict[str, Any]:
-        """The members of problem+json."""
+        """Return the members of problem+json."""
         status, title = PROBLEM_TYPES[self.slug]
         said = {"detail": self.detail} if self.detail else {}
         return {"type": f"urn:dpbandits:{self.slug}", "title": title, "status": status, **said, **self.more}
 
     def said_at(self, path: str) -> tuple[int, str, dict[str, Any]]:
-        """Status, media type and members of the answer at a path: routes of OFREP have a form of their own.
+        """Return status, media type and members of the answer at a path.
 
-        The key there is the last part of the path, which OFREP needs beside an error.
+        Routes of OFREP have a form of their own. Its `key` is the last part of the path.
         """
         if not path.startswith("/ofrep/"):
             return self.status, "application/problem+json", self.to_json()
@@ -103,7 +104,7 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def problem_of(error: BaseException) -> Problem:
-    """The problem that an error is: the library's own have words, of others only the kind is told."""
+    """Return the problem of an error. Only the library's own errors may put their text into it."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, Crowded):

@@ -1,23 +1,23 @@
-"""`Readiness`: whether this process can serve now, in fixed words.
+"""`Readiness`: checks whether this process can serve, with reasons in fixed words.
 
-A thread checks every `BEAT_SECONDS` what answers depend on. `/v1/ready` tells what it found. So an answer
-costs nothing and waits for nothing, whatever the store does and however often somebody without a token asks.
+A thread runs all checks every `BEAT_SECONDS`, and `/v1/ready` reports the last results. So the endpoint is
+cheap and never waits for the store, however often callers without a token ask.
 
-| word | what is tried, or known |
+| reason | failed check |
 |---|---|
-| `starting` | nothing was tried yet |
+| `starting` | the first checks have ended |
 | `disk` | the disk of the service's folder has `disk_floor` bytes left |
-| `connection` | the store is read |
-| `witness` | the witness is told how far the ledger has gone, and answers |
-| `ledger` | the two agree |
-| `store` | a row is written by the writer, in its turn, and committed |
+| `connection` | the store can be read |
+| `witness` | the witness answers and accepts the position of the ledger |
+| `ledger` | ledger and witness agree |
+| `store` | the writer can insert and commit a row |
 | `clock` | the clock is not stopped |
-| `copy` | the folder is not a copy that was not adopted |
+| `copy` | the store is no copy that waits for adoption |
 
-A step that takes longer than `LATE_SECONDS` has failed until it ends.
+A check that takes longer than `LATE_SECONDS` counts as failed until it ends.
 
-Privacy: the words are fixed and tell of machines. The service's own row takes its turn among those of
-callers; how long that takes says how busy the service is, as the time of every answer does.
+Privacy: the words are fixed and describe machines. The check's own row waits among the calls of all senders.
+Its duration shows the load of the service, as the duration of every answer does.
 """
 
 import secrets
@@ -33,22 +33,22 @@ from dpbandits.service.store import Writes
 __all__ = ["WORDS", "Readiness"]
 
 WORDS = ("clock", "connection", "copy", "disk", "ledger", "starting", "store", "witness")
-"""All reasons."""
+"""All reasons, sorted."""
 
 BEAT_SECONDS = 2.0
-"""Seconds between two checks; the cost of one commit in this time is negligible."""
+"""Seconds between two rounds of checks; one commit in this time costs little."""
 
 LATE_SECONDS = 1.5
-"""Seconds after which a step has failed."""
+"""Seconds after which a running check counts as failed."""
 
 
 class Readiness:
-    """The thread; see the module.
+    """Thread that runs the checks; see the module.
 
     Args:
-        service: it is asked whether it can serve.
-        seen: told how many seconds "connection", "queue" and "commit" took, where they did not fail, and
-            `reasons`, after every turn.
+        service: service to check.
+        seen: callback after every round, with the seconds of the successful steps "connection", "queue" and
+            "commit", and with `reasons`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Readiness:
         }
         if not service.read_only:
             self._steps["store"] = self._write
-        self._name = f"ready {secrets.token_hex(8)}"  # no two workers write the same row
+        self._name = f"ready {secrets.token_hex(8)}"  # workers must not write the same row
         self._failed = {"starting"}
         self._step = "starting", time.monotonic()
         self._ending = threading.Event()
@@ -71,14 +71,14 @@ class Readiness:
         self._thread.start()
 
     def reasons(self) -> list[str]:
-        """Return the reasons why it is not ready, as words of the module; empty if it is."""
+        """Return the reasons why the process is not ready, sorted; empty if it is ready."""
         step, since = self._step
         late = {step} if time.monotonic() - since > LATE_SECONDS else set()
         stopped = {"clock"} if self._service.clock.stopped else set()
         return sorted(self._failed | late | stopped | ({"copy"} if self._service.read_only else set()))
 
     def close(self) -> None:
-        """Stop, once what is being tried has ended."""
+        """Stop the thread after the running check."""
         self._ending.set()
         self._thread.join()
 
@@ -88,7 +88,7 @@ class Readiness:
             self._ending.wait(BEAT_SECONDS)
 
     def beat(self) -> None:
-        """Try everything once."""
+        """Run all checks once."""
         self._seconds.clear()
         for word, call in self._steps.items():
             self._step = word, time.monotonic()
@@ -97,7 +97,7 @@ class Readiness:
                 call()
             except (ForkedState, IncompatibleState):
                 failed |= {"ledger"}
-            except Exception:  # noqa: BLE001 - whatever it is, this does not work
+            except Exception:  # noqa: BLE001 - any error means that the check failed
                 failed |= {word}
             self._failed = failed
         self._step, self._failed = ("", float("inf")), self._failed - {"starting"}

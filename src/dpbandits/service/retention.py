@@ -1,25 +1,22 @@
-"""How long raw data is kept, and how it leaves: erased after a time, or exported under its own name.
+"""Retention of raw data: erasure after the retention time, and export of raw decisions.
 
-Contexts are kept nowhere but in a policy's log of rounds and its state, encoded, until the release of their
-block. A block's rounds are forgotten with it, those of a long block in the next transactions. A decision
-keeps its arm, its propensity and its reward, as the answer to a repeated id and for whoever evaluates
-elsewhere, and no longer than the retention time. What stays of it is that its id was used. So it is with a
-curator's answers.
+- *Contexts* are stored only in a policy's log of rounds and its state, encoded, until their block is
+  released. The release removes the block's rounds; for a long block later transactions do.
+- *Decisions* keep arm, propensity and reward for the retention time, as the answer to an idempotent request
+  and for evaluation elsewhere. Afterwards only the fact that the id was used remains. The same holds for a
+  curator's answers.
+- *Old rounds.* Blocks may be released late or never: the policy is retired, gets no requests, or needs longer
+  than the retention time for a block. A round that is older and in no release is erased as well, together
+  with those of the next hundredth of the retention time, because each erasure writes a state. From then on it
+  counts as a round with an unreadable context, which contributes zero. A later reward for it is late.
+- *Crashes.* The store records a fact before an erasure and removes it afterwards. An interrupted erasure is
+  repeated, which changes nothing more.
 
-Some blocks are released late or never: the policy was retired, nobody asks it any more, or its blocks take
-longer than the retention time. A round that is older and that no release holds is erased all the same,
-together with those of the next hundredth of the retention time, as a state is written for it. From then on it
-counts as a round whose context could not be read: nothing. A reward that comes for a decision that old is
-late.
-
-Every promise stays as it was. Which rounds are erased, and when, rests on their slots, on when they were
-asked, on the clock, on the setting and on which blocks were released, and on nothing that anybody brought or
-told; a round whose context could not be read grows old as any other. An erased round contributes zero to its
-block, and others contribute as before. So a sum moves by one person's data no further than the noise was
-calibrated for; number, places, noise and cost of the releases stay: `ServedBandit.erase_rounds`.
-
-What is to be erased is a fact of the store before it is done, and done before that fact is removed: whatever
-interrupts, it is done again, and then changes nothing more.
+Privacy: erasure keeps every guarantee. Which rounds are erased, and when, depends on slots, times of
+requests, the clock, the setting and the released blocks. It does not depend on contexts or rewards: rounds
+with unreadable contexts age like all others. An erased round contributes zero to its block, and the
+contributions of others stay. So one user's data still changes a sum by at most its sensitivity, and number,
+places, noise and cost of the releases stay: see `ServedBandit.erase_rounds`.
 """
 
 import json
@@ -50,15 +47,15 @@ WARNING = (
 ERASED_TOGETHER = 500
 
 _PAGE = 1000
-"""Decisions that an export reads at once."""
+"""Number of decisions in a page of an export."""
 
 
 _OLD = "old "
-"""How the facts begin that say of a policy which rounds are to be erased, and from when on."""
+"""Prefix of the facts that record which rounds of a policy are to be erased, and from when on."""
 
 
 class Old(NamedTuple):
-    """Rounds of a policy before `before` are to be erased; `value` is of the fact that says so."""
+    """Rounds of a policy before `before`, which are to be erased; `value` is the text of their fact."""
 
     policy: str
     before: int
@@ -66,11 +63,11 @@ class Old(NamedTuple):
 
 
 def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int:
-    """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions.
+    """Erase some decisions of requests before a time, and curators' answers; return the number of decisions.
 
-    A reward that they await is late from now on, unless their wait is over: then `decisions.sweep` says what
-    became of them. Their rounds that no release holds are erased by whoever looks for `old_rounds`, from the
-    time `rounds_at` on.
+    Rewards for these decisions are late from now on, unless their wait is over: then `Decisions.sweep`
+    settles them. Their rounds that are in no release are recorded for `old_rounds` and erased from the time
+    `rounds_at` on.
     """
     writes.run(
         "UPDATE questions SET status = 'erased', answer = NULL WHERE answer IS NOT NULL AND answered_at < ?",
@@ -82,7 +79,7 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
         "SELECT number, asked_at, policy, ask, status FROM decisions WHERE number > ? ORDER BY number LIMIT ?"
     )
     rows = writes.rows(query, done, ERASED_TOGETHER)
-    rows = [row for row in rows if row[1] < before]  # but for `JUMP_SECONDS`, no later row is older
+    rows = [row for row in rows if row[1] < before]  # later rows are not older, up to `JUMP_SECONDS`
     if not rows:
         return 0
     last = int(rows[-1][0])
@@ -102,8 +99,8 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
 
 
 def _next_slot(reads: Reads, policy: str, number: int) -> int:
-    """The first slot after a decision, where refused ones were kept without theirs: that of the next one that
-    has one; 0 where none follows.
+    """Return the slot of the next decision that has one, for refused decisions without a slot; 0 if none
+    follows.
     """
     query = "SELECT ask FROM decisions WHERE policy = ? AND number > ? AND ask IS NOT NULL ORDER BY number"
     row = reads.one(f"{query} LIMIT 1", policy, number)
@@ -111,7 +108,7 @@ def _next_slot(reads: Reads, policy: str, number: int) -> int:
 
 
 def rounds_released(reads: Reads, policy: str) -> int:
-    """Rounds of the blocks that were released."""
+    """Return the number of rounds in released blocks."""
     row = reads.one("SELECT MAX(rounds) FROM releases WHERE policy = ?", policy)
     return int((row[0] if row else None) or 0)
 
@@ -126,7 +123,7 @@ def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
 
 
 def old_rounds(reads: Reads, *, now: float) -> list[Old]:
-    """Rounds that are to be erased by now."""
+    """Return the rounds that are to be erased by now."""
     found = []
     for name, value in reads.rows("SELECT name, value FROM facts WHERE substr(name, 1, 4) = 'old '"):
         before, _, at = value.partition(" ")
@@ -136,16 +133,16 @@ def old_rounds(reads: Reads, *, now: float) -> list[Old]:
 
 
 def erase_old_rounds_by(writes: Writes, latest: float) -> None:
-    """Let no rounds that are to be erased wait for a later time than this one."""
+    """Move later times of recorded erasures forward to `latest`."""
     for policy, before, value in old_rounds(writes, now=math.inf):
         at = min(float(value.partition(" ")[2]), latest)
         note_fact(writes, _OLD + policy, f"{before} {at!r}")
 
 
 def done(writes: Writes, old: Old, *, now: float) -> None:
-    """No raw data of theirs is left; where they were not released an event says which, in public numbers."""
+    """Record that rounds were erased. If they were in no release, an event has their public numbers."""
     if not writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _OLD + old.policy, old.value):
-        return  # another worker was faster, or there are more by now
+        return  # another worker was faster, or more rounds were recorded meanwhile
     first = rounds_released(writes, old.policy)
     name = writes.one("SELECT name FROM policies WHERE id = ?", old.policy)
     if name is not None and old.before > first:
@@ -154,17 +151,17 @@ def done(writes: Writes, old: Old, *, now: float) -> None:
 
 
 def exported(read: Callable[[Callable[[Reads], Any]], Any], keys: Keys, policy: str) -> Iterator[str]:
-    """Pages of a policy's decisions as lines of JSON, after a line that says what they are.
+    """Yield a policy's raw decisions as JSON lines, in pages, after a line with a warning.
 
-    Each page is a transaction of its own, so that whoever reads slowly holds none. Every decision that was
-    committed when the first page was read comes once, in the order of numbers, as it stands when its page is
-    read; so a reward that comes meanwhile may be in it, and what is erased meanwhile is not. Decisions that
-    come later are left out.
+    Each page is read in its own transaction, so a slow client holds none. Every decision that is committed
+    when the first page is read comes once, in the order of numbers, as it is when its page is read. So a
+    later reward may be included, and a decision that is erased meanwhile is not. Later decisions are left
+    out.
 
     Args:
-        read: makes a call in a transaction that reads.
-        keys: of decisions' ids.
-        policy: its id.
+        read: function that runs a call in a read transaction.
+        keys: secret of the decisions' ids.
+        policy: id of the policy.
     """
     yield json.dumps({"warning": WARNING}) + "\n"
     newest = read(lambda reads: reads.one("SELECT MAX(number) FROM decisions"))

@@ -1,8 +1,8 @@
-"""`StoredLife`: a policy while it begins or is folded: its state in a file for so long, its log in the store.
+"""`StoredLife`: persistence of a policy that is created or folded: state in a scratch file, log in the store.
 
-A state is read from and written to a file, and lies otherwise in a row of `states`. While a policy begins, or
-a block of it is folded, the file is in a private folder (`scratch`), which is removed; where a process died
-meanwhile, at the next start (`swept`). Rounds since the last state are rows of `slots`.
+The library reads and writes a state as a file; the service stores it in a row of `states`. While a policy is
+created or a block is folded, the file is in a private folder (`scratch`), which is removed afterwards, or at
+the next start if the process died (`swept`). Rounds since the last state are rows of `slots`.
 """
 
 import shutil
@@ -26,7 +26,7 @@ from dpbandits.state.live import Life, Reach
 __all__ = ["TOGETHER", "Rounds", "StoredLife", "rounds_of", "scratch", "slot_of", "swept"]
 
 TOGETHER = 2000
-"""Rounds that a fold reads, changes or removes in one transaction, so that nobody waits long for it."""
+"""Largest number of rounds that a fold reads, changes or removes in one transaction, to keep waits short."""
 
 _ROUNDS = (
     "SELECT person, chosen, status, reward FROM slots WHERE policy = ? AND slot >= ? AND slot < ? "
@@ -34,11 +34,11 @@ _ROUNDS = (
 )
 
 _LOCK = "lock"
-"""A file that a process holds while it uses the folder that it is in."""
+"""Name of the file that a process locks while it uses its folder."""
 
 
 def slot_of(ask: str) -> int:
-    """The slot of a policy's own id of a decision; CorruptState where it is none."""
+    """Return the slot in a policy's own id of a decision; raise CorruptState for another text."""
     digits = ask.split("-")[1] if ask.count("-") == 2 else ""
     if not (digits.isascii() and digits.isdigit()):
         raise CorruptState("the store holds something that is no decision of a policy")
@@ -46,14 +46,15 @@ def slot_of(ask: str) -> int:
 
 
 class Rounds(NamedTuple):
-    """Consecutive rounds of a policy, as far as they are there: raw data.
+    """Consecutive rounds of a policy: raw data.
 
     Attributes:
-        first, upto: the rounds that should be there.
-        people: each one's user, 16 bytes each; empty where users have no ids.
-        actions: chosen actions (n, d).
-        status: (n,) their `RoundStatus`.
-        rewards: (n,), NaN where there is none.
+        first: first round.
+        upto: round after the last one; n may be less than `upto - first` if rounds are missing.
+        people: users, 16 bytes each; empty without user ids.
+        actions: chosen actions, shape (n, d).
+        status: `RoundStatus` of the rounds, shape (n,).
+        rewards: rewards, shape (n,), NaN if there is none.
     """
 
     first: int
@@ -70,10 +71,10 @@ class Rounds(NamedTuple):
 def rounds_of(
     reading: Callable[[], AbstractContextManager[Reads]], policy: str, first: int, upto: int
 ) -> list[Rounds]:
-    """Rounds of a policy from `first` on and before `upto`, read `TOGETHER` at once.
+    """Return the rounds of a policy from `first` to before `upto`, in parts of `TOGETHER`.
 
-    Each part is a transaction of its own: while a block is read, the store keeps no old state for the reader.
-    A reward that comes meanwhile may be in a part or not; the next fold reads its round again.
+    Each part is read in its own transaction, so that a long block does not pin an old snapshot. A reward that
+    comes meanwhile may be in the result or not: the next fold reads its round again.
     """
     found = []
     for start in range(first, upto, TOGETHER):
@@ -94,18 +95,18 @@ def rounds_of(
 
 
 class StoredLife(Life):
-    """Life of a policy while it begins or is folded: its state is in a file for so long, its log in `slots`.
+    """Persistence of a policy that is created or folded: its state is a file, its log the table `slots`.
 
-    A state holds no users: the table `people` counts their rounds, in the transaction that asks each. Were
-    they in the state as well, each fold would read all users that the policy has ever had. A fold looks only
-    at the users of the rounds that it reads: none has more of them than `rounds_per_user`.
+    A state holds no users. The table `people` enforces the contribution bound in the transaction of each
+    decision; with users in the state, each fold would have to read all users that the policy ever had. A fold
+    checks the bound on the rounds that it reads.
 
     Args:
-        policy: whose.
-        folder: for the state.
-        rounds: that are given to the policy, from `rounds_of`: all since the last release.
-        held: rounds that its state holds.
-        rounds_per_user: most rounds of one user; None for no bound.
+        policy: id of the policy.
+        folder: folder of the state.
+        rounds: all rounds since the last release, from `rounds_of`.
+        held: number of rounds that the state holds.
+        rounds_per_user: contribution bound; None for no bound.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class StoredLife(Life):
         pass
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Nothing is asked or told here."""
+        """Raise ProtocolError: a fold answers and records nothing."""
         raise ProtocolError("rounds of this policy are asked where it is followed")
 
     def refuse_leftovers(self) -> None:  # noqa: D102
@@ -172,7 +173,7 @@ class StoredLife(Life):
 
 
 def _check_users(people: bytes, most: int) -> None:
-    """CorruptState where one user has more than `most` of these rounds."""
+    """Raise CorruptState if a user has more than `most` of these rounds."""
     halves = np.frombuffer(people, dtype="<u8").reshape(-1, 2)
     halves = halves[np.lexsort((halves[:, 1], halves[:, 0]))]
     if (halves[most:] == halves[: max(len(halves) - most, 0)]).all(axis=1).any():
@@ -181,19 +182,19 @@ def _check_users(people: bytes, most: int) -> None:
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """A private folder that is gone afterwards; those of processes that died are gone before."""
+    """Open a private temporary folder, which is removed at the end of the block."""
     private_folder(folder, what="states under way")
     with ExitStack() as files:
-        with locked(folder / _LOCK):  # nobody sweeps between the two
+        with locked(folder / _LOCK):  # so that `swept` does not remove the folder before it is locked
             found = Path(files.enter_context(tempfile.TemporaryDirectory(dir=folder)))
             files.enter_context(locked(found / _LOCK, wait=False))
         yield found
 
 
 def swept(folder: Path) -> None:
-    """Remove what processes that died have left in `scratch`: nobody holds its lock.
+    """Remove the temporary folders of dead processes, whose locks are free.
 
-    Numbers of processes would not tell: in a container each life of a service has the same ones.
+    Process ids are no evidence, because in a container every start of a service has the same ones.
     """
     with locked(private_folder(folder, what="states under way") / _LOCK):
         for one in folder.iterdir():

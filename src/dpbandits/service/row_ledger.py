@@ -1,39 +1,37 @@
-"""`RowLedger`: the ledger of a service, in the tables of its store.
+"""`RowLedger`: the privacy ledger of a service, in the tables of its store.
 
-What is put is written in one piece when the event ends: in the write transaction that the thread has open, or
-in one of its own. Each row is compared as it is set, so an event that rests on what another one has changed
-meanwhile changes nothing, whatever locks it had: a lineage goes on from the very position and digest that
-were read, an account from the very sums.
+An event is written at its end, in one transaction: the open write transaction of the thread, or its own. Each
+update compares the old row. So an event based on rows that changed meanwhile changes nothing, even without
+locks: a lineage continues from the position and digest that were read, an account from the sums.
 
-Rows have no seals, as those of `dpbandits.budget.SQLiteLedger` have: the store keeps them whole, PostgreSQL
-with checksums where it has them, and SQLite without. A state that was changed does not fit its lineage's
-digest, and is refused.
+Rows have no seals, unlike those of `dpbandits.budget.SQLiteLedger`: their integrity is up to the database.
+A state that was altered does not fit its lineage's digest and is refused.
 
 The witness
 -----------
-Every transaction that changes a row of the ledger adds one to `book`, as its last statement: the next
-position, and a word that is drawn anew and says nothing. `witness=` names somebody outside of the database
-who remembers how far the book has gone (`dpbandits.state.witness`). `settle` holds the two against each other
-and tells the witness what it has not heard:
+The witness detects a rollback of the database. Every transaction that changes a row of the ledger adds a row
+to the table `book`, as its last statement: the next position and a random word. `witness=` is an external
+counter outside of the database that remembers the latest row (`dpbandits.state.witness`). `settle` compares
+the two and sends the witness the rows that it lacks:
 
-| book | witness | what happened | what follows |
+| the book | the witness is at | meaning | result |
 |---|---|---|---|
-| has its position and word, and no more | n | nothing | go on |
-| has them, and k more | n | others have gone on, or died before telling | the k are told now, in order |
-| has not, or another word there | n | an older copy of the database, or another one | `ForkedState` |
-| any | nothing | it lost its memory, or is new | told now where none ever was; else refused |
-| was told more than it says | n | it is a copy, or was put back itself | `ForkedState` |
+| ends with that position and word | n | both agree | go on |
+| has k later rows | n | other workers went on, or died before they told | the k rows are sent, in order |
+| lacks the position, or has another word there | n | an older copy of the database, or another one | `ForkedState` |
+| is in any state | nothing | the witness is new, or has lost its memory | accepted if the database never had a witness, else refused |
+| says that the witness knows more | n | the witness is a copy, or was rolled back itself | `ForkedState` |
 
-All workers ask one witness. The fact `witnessed` is how far the database knows that it was told: each event
-notes what was told before it, and a worker that begins adds a row, tells it and notes that. So a witness that
-lacks anything of it is not the one: a copy that has fallen behind is refused, and the others are as soon as a
-worker begins with a copy. What was noted is forgotten with the rest when the database is put back. A copy
-that lacks what the newest witness knows takes such a database for the newest, so copies are not supported.
+All workers use one witness. The fact `witnessed` is the position that the witness is known to have. Each
+event records the position known before it, and a worker that starts adds a row, sends it and records that. So
+a copy of the witness that has fallen behind is refused. If a worker starts with a copy, the workers with the
+original are refused from then on. A rollback of the database also rolls back `witnessed`: then a copy of the
+witness that lacks the newest rows accepts the database. Therefore copies of the witness are not supported.
 
-Before anything is charged, before a state is taken up, and before a release decides for anybody or is shown,
-a worker settles. So nothing has left by a release that the witness does not know, and no release is drawn on
-a database that is behind the witness that it asks. What was committed and not told has decided for nobody.
-"""
+A worker settles before every charge, before it continues a state, and before a release decides or is shown.
+So no release is visible that the witness does not know, and none is drawn on a database that is behind its
+witness. A release that was committed and not told to the witness has decided for nobody.
+"""  # noqa: E501 - a table
 
 import json
 import secrets
@@ -52,24 +50,25 @@ from dpbandits.state.witness import AppendOnlyWitness, Witness
 __all__ = ["RowLedger"]
 
 _NAME = "database"
-"""Name of the book at the witness."""
+"""Lineage under which the witness stores the position of the book."""
 
 _TURNS = 20
-"""Times to look again where other workers tell the witness meanwhile."""
+"""Number of attempts while other workers change the witness."""
 
 
 class RowLedger(Ledger):
-    """The ledger; see the module. All workers have one `witness`."""
+    """Ledger of a service; see the module. All workers need the same `witness`."""
 
     def __init__(self, store: Store, *, witness: AppendOnlyWitness | None = None) -> None:
         self._store, self._witness = store, witness
 
     def begin(self) -> None:
-        """Hold the database against the witness for the first time; every worker begins with it.
+        """Compare the database with the witness at the start of a worker.
 
         Raises:
-            ForkedState: the witness knows more than the database, another one, or less than it was told.
-            IncompatibleState: the database had a witness, and this is none, or knows nothing.
+            ForkedState: the witness has seen a later state of the database, or another database, or has
+                forgotten something.
+            IncompatibleState: the database has a witness, and the given one is none or empty.
             StateError: the witness did not answer.
         """
         with self._store.reading() as reads:
@@ -77,13 +76,13 @@ class RowLedger(Ledger):
         if self._witness is None:
             if witnessed:
                 raise IncompatibleState(
-                    "the database has a witness, which notices when it is put back to an older copy: name it "
+                    "the database has a witness, which detects a rollback to an older copy: name it "
                     "(witness = ... of service.toml) for every worker"
                 )
             return
         self.settle(first=not witnessed)
         with self._store.writing() as writes:
-            _enter(writes)  # whoever has another witness lacks this, and is refused
+            _enter(writes)  # another witness lacks this row and is refused
         told = self.settle(first=not witnessed)
         with self._store.writing() as writes:
             writes.locked("SELECT value FROM facts WHERE name = 'version'")
@@ -91,21 +90,25 @@ class RowLedger(Ledger):
             _note(writes, told)
 
     def check(self) -> bool:
-        """Hold a database that is only read against its witness; whether both have met. Raises as `begin`."""
+        """Compare a read-only database with its witness. Return True if the database has a witness.
+
+        Errors are those of `begin`.
+        """
         with self._store.reading() as reads:
             witnessed = reads.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
         return witnessed and self.settle() >= 0
 
     def settle(self, *, first: bool = False) -> int:
-        """Return the position that the witness knows, or -1 if there is none; see the module.
+        """Compare book and witness, send missing rows, and return the position of the witness; -1 for none.
 
-        `first`: no witness ever knew this database, and this one begins where the book is. Raises as `begin`.
+        `first` is True if the database never had a witness: then this one starts at the end of the book.
+        Errors are those of `begin`.
         """
         if self._witness is None:
             return -1
-        told = -1  # by what the database said before the witness was asked
+        told = -1  # position of `witnessed` that was read before the witness was asked
         for _ in range(_TURNS):
-            last = self._witness.last(_NAME)  # first: the book is no older than what is read of it then
+            last = self._witness.last(_NAME)  # first, so that the book is read at a later time
             if last is None and not first:
                 raise IncompatibleState(
                     "the witness has never seen this database: pass the one that has; if that one has lost "
@@ -114,20 +117,20 @@ class RowLedger(Ledger):
             reached = -1 if last is None else last.position
             if reached < told:
                 raise ForkedState(
-                    "the witness lacks what the database's witness was told: it is a copy, or was put back; "
-                    "give all workers the same one, which has seen the most"
+                    "the witness lacks what the database's witness was told: it is a copy, or was rolled "
+                    "back; give all workers the same one, which has seen the most"
                 )
             missed, told = self._missed(last)
             if reached < told:
-                continue  # another worker told it since it was asked
-            with suppress(ForkedState):  # another worker told it meanwhile
+                continue  # another worker has told the witness since
+            with suppress(ForkedState):  # another worker has told the witness meanwhile
                 for witness in missed:
                     self._witness.advance(_NAME, position=witness.position, digest=witness.digest)
                 return missed[-1].position if missed else reached
         raise TryAgain("other workers have been telling the witness for too long")
 
     def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
-        """Return what the book has beyond `last`, or its last row; and how far at least the witness knows."""
+        """Return the rows of the book after `last` (without one, the last row), and `witnessed`."""
         with self._store.seeing() as reads:
             told = _noted(reads)
             if last is None:
@@ -139,22 +142,22 @@ class RowLedger(Ledger):
         found = [Witness(int(row[0]), str(row[1])) for row in rows]
         if not found or found[0] != last:
             raise ForkedState(
-                f"the witness has seen this database at position {last.position}, and the database has not "
-                "been there: it was put back to an older copy, or is another one; nothing is released or "
-                "charged here, go on with the newest one. A new database needs an empty witness"
+                f"the witness has seen this database at position {last.position}, which the database lacks: "
+                "it was rolled back to an older copy, or is another one. Nothing is released or charged "
+                "here: serve the newest copy. A new database needs an empty witness"
             )
         return found[1:], told
 
     def _tell(self) -> None:
-        """Tell the witness of what was committed; where it cannot be told, who needs it told is refused."""
+        """Tell the witness of committed rows. After a failure, `settle` raises before the rows are used."""
         with suppress(StateError):
             self.settle()
 
     def go_on(self, lineage: str, before: Witness, after: Witness) -> None:
-        """Witness that a state has gone from one position to a later one, in one step.
+        """Advance a lineage from one position to a later one.
 
         Raises:
-            ForkedState: it is not at `before`; nothing may be kept.
+            ForkedState: the lineage is not at `before`; roll back.
         """
         with self._event() as entries:
             if entries.lineage(lineage) != before:
@@ -178,7 +181,7 @@ class RowLedger(Ledger):
 
 
 class _Rows:
-    """Rows as an event finds them, and what is to be put."""
+    """Entries of an event: the rows that it has read, and its changes."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -216,11 +219,11 @@ class _Rows:
         return found
 
     def put(self, writes: Writes) -> bool:
-        """Write what was put, each row over the one that was found; whether there was anything.
+        """Write the changes, if the rows are as they were read; return True if there was any.
 
         Raises:
-            ForkedState: a lineage has gone on meanwhile; nothing may be kept.
-            TryAgain: an account has.
+            ForkedState: a lineage was changed meanwhile; roll back.
+            TryAgain: an account was changed meanwhile; roll back.
         """
         for name, balance in self._accounts.items():
             found, spent = self._found.get(("account", name)), balance.spent
@@ -254,7 +257,7 @@ class _Rows:
 
 
 def _enter(writes: Writes, told: int = -1) -> None:
-    """Add the next row to the book, and note what was told; whoever else wants to waits until the commit."""
+    """Add a row to the book and record the told position, under a lock until the commit."""
     writes.locked("SELECT value FROM facts WHERE name = 'version'")
     row = writes.one("SELECT MAX(position) FROM book")
     position = 0 if row is None or row[0] is None else int(row[0]) + 1
@@ -263,7 +266,7 @@ def _enter(writes: Writes, told: int = -1) -> None:
 
 
 def _noted(reads: Reads) -> int:
-    """How far the witness was told, at least."""
+    """Return the position that the witness is known to have; -1 for none."""
     row = reads.one("SELECT value FROM facts WHERE name = 'witnessed'")
     return int(row[0]) if row is not None and row[0] else -1
 

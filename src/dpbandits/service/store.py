@@ -1,33 +1,32 @@
-"""`Store`: the service's tables, and transactions on them; `SQLiteStore` keeps them in one file.
+"""`Store`: the service's tables and transactions on them. `SQLiteStore` has them in one file.
 
-A store knows no policy and no HTTP. It gives a snapshot to read (`reading`) and one write transaction a
-thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. What differs is said
-here: how a transaction begins, how a row is kept from other processes until the commit (`locked`,
-`claimed`), and the names of a few types (`in_dialect`). SQLite is the case of one process: it locks no rows,
-because nobody else writes. `PostgresStore` is the other store.
+A store gives snapshots (`reading`) and one write transaction per thread (`writing`). Statements are in the
+SQL that SQLite and PostgreSQL share, with `?` for arguments. Stores differ in how a transaction begins,
+how rows are locked (`locked`, `claimed`), and the names of a few types (`in_dialect`). SQLite serves one
+process and locks no rows. `PostgresStore` serves any number of processes.
 
 | table | one row is | raw data in it |
 |---|---|---|
-| `facts` | a fact of the whole store: its version, the latest time it has seen | - |
+| `facts` | a fact of the whole store: its version, the latest trusted time | - |
 | `tokens` | a token: digests of its text and the one before, scopes, limits, made, ending, withdrawn | - |
-| `sessions` | a session of the desk: digest of its cookie, its token's id, when it ends | - |
-| `populations` | people who are protected together: an account of the ledger | - |
-| `policies` | a policy: what was asked for, its settings, its status | - |
-| `decisions` | an answer: keyed digests of who asked what, the arm, what became of it | arms, rewards |
-| `releases` | a release of a policy, and the function that was published then | - |
+| `sessions` | a session of the desk: digest of its cookie, its token's id, its end | - |
+| `populations` | users who share a privacy budget: an account of the ledger | - |
+| `policies` | a policy: its request, settings and status | - |
+| `decisions` | a decision: keyed digests of its request, the answer, its status and reward | arms, rewards |
+| `releases` | a release of a policy, with the published function | - |
 | `surveys` | a local policy: its population and its spec | - |
-| `exchanges` | an outsourced table: its population, its promise, what the curator published | - |
-| `questions` | a row that the modeler asked for, and the curator's answer | answers |
-| `events` | what an operator should know: alarms, and what was done, by which token | - |
-| `progress` | a policy: rounds asked, when its next release is due, its configuration, its salt | the salt |
-| `slots` | a round that no release holds yet: who, what was chosen, what became of it | all of it |
-| `people` | a person's rounds of a policy | a keyed digest |
+| `exchanges` | an outsourced table: its population, its guarantee, the curator's release | - |
+| `questions` | a row that the modeler requested, and the curator's answer | answers |
+| `events` | an entry for operators: an alarm, or an administrative act and its token | - |
+| `progress` | a policy: number of rounds, place of the next release, configuration, salt | the salt |
+| `slots` | a round that is in no release yet: user, action, status, reward | all of it |
+| `people` | a user's number of rounds of a policy | a keyed digest |
 | `states` | a policy's state at its last release | all of it |
-| `survey_log` | a local policy's version, or counts of reports that a worker took | - |
-| `survey_states` | what a local policy's server knew after so many of these | - |
+| `survey_log` | a version of a local policy, or counts of reports that a worker accepted | - |
+| `survey_states` | state of a local policy's server after some of these rows | - |
 | `accounts`, `charges`, `lineages`, `book` | the ledger's rows; see `dpbandits.service.row_ledger` | - |
 
-One list of tables serves every engine; a store of another version is refused.
+All engines have the same tables. A store of another version is refused.
 """
 
 import re
@@ -125,28 +124,28 @@ TABLES: tuple[str, ...] = (
         survey TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)""",
     "CREATE TABLE book (position INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (position))",
 )
-"""Statements that make the tables of an empty store."""
+"""Statements that create the tables of an empty store."""
 
 Row = tuple[Any, ...]
 
 _TOGETHER = 200
 
 MOST_IDLE = 8
-"""Connections of readers that are kept for the next ones; each has its own cache of pages."""
+"""Largest number of idle read connections that are kept open; each has its own page cache."""
 
 OTHERWISE = "another worker was there meanwhile"
-"""Message of a statement that has changed other rows than it should."""
+"""Message for a statement that changed an unexpected number of rows."""
 
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
-    """A statement with an engine's own names of types, the longest first."""
+    """Return a statement with an engine's own names of types; longer names are replaced first."""
     for name in sorted(names, key=len, reverse=True):
         statement = re.sub(rf"\b{name}\b", names[name], statement)
     return statement
 
 
 class TryAgain(StateError):
-    """Another process was faster, or has to be waited for: nothing was done; try again `after` seconds."""
+    """Another process was faster or must act first. Nothing was done; try again `after` seconds."""
 
     def __init__(self, words: str, *, after: float = 0.0) -> None:
         super().__init__(words)
@@ -154,51 +153,54 @@ class TryAgain(StateError):
 
 
 class NotKnown(StateError):
-    """The connection was lost at the commit: whether it took place is not known."""
+    """The connection was lost during the commit, which may or may not have taken place."""
 
 
 class Reads:
-    """Statements on one consistent state of the tables.
+    """Queries on one consistent state of the tables.
 
     Args:
-        connection: of Python's DB-API, in a transaction.
+        connection: DB-API connection with an open transaction.
     """
 
     lock: ClassVar[tuple[str, str]] = "", ""
-    """Ends of a query whose rows others may not change until the commit: it waits for them, or passes over
-    those that others have. They are empty where nobody else writes, and in a transaction that only reads."""
+    """Suffixes of a query that locks its rows: one waits for rows that are locked, one skips them. They are
+    empty in a store with a single writer, and in a transaction that only reads."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def rows(self, sql: str, *arguments: object) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         found: list[Row] = self._connection.execute(sql, arguments).fetchall()
         return found
 
     def one(self, sql: str, *arguments: object) -> Row | None:
-        """The first row of a query, or None."""
+        """Return the first row of a query, or None."""
         found: Row | None = self._connection.execute(sql, arguments).fetchone()
         return found
 
     def large(self, sql: str, *arguments: object) -> bytes | None:
-        """Return the `value`, which may be large, of a query of at most one row; None if there is no row.
+        """Return the column `value`, which may be large, of a query of at most one row; None without a row.
 
-        The transaction may hold locks. Texts are in UTF-8.
+        Texts are returned in UTF-8. The transaction may hold locks.
         """
         row = self.one(sql, *arguments)
         value = None if row is None else row[0]
         return value.encode() if isinstance(value, str) else value
 
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
-        """Return rows of a query of one table, which nobody else changes until the commit.
+        """Return the rows of a query of one table and lock them until the commit.
 
-        `skip` leaves out what somebody else has locked, instead of waiting.
+        `skip` leaves out rows that another transaction has locked, instead of waiting for them.
         """
         return self.rows(sql + self.lock[skip], *arguments)
 
     def among(self, sql: str, values: Sequence[object], *arguments: object, lock: str = "") -> list[Row]:
-        """Rows of a query that ends with IN, for many values; kept from others in the order of `lock`."""
+        """Return the rows of a query that ends with IN, for many values.
+
+        `lock` names the column in whose order the rows are locked; empty for no locks.
+        """
         found: list[Row] = []
         for first in range(0, len(values), _TOGETHER):
             some = values[first : first + _TOGETHER]
@@ -211,13 +213,14 @@ class Reads:
 
 
 class Ahead(NamedTuple):
-    """A query that is made before its turn, together with others; see `Writes.ahead`.
+    """A query that is sent early, together with others; see `Writes.ahead`.
 
     Attributes:
-        order: what is locked first, the same in every worker: "progress" and the policy, then "round" and
-            its number; what locks nothing is asked for "then".
-        sql, arguments: the query, of one table where it locks.
-        lock: whether its rows are kept from others.
+        order: sort key of the queries, the same in every worker, so that locks are taken in one order:
+            "progress" and the policy, then "round" and its number, and "then" for queries without locks.
+        sql: query; of one table if it locks.
+        arguments: arguments of the query.
+        lock: True if the rows are locked until the commit.
     """
 
     order: tuple[str, int]
@@ -227,22 +230,22 @@ class Ahead(NamedTuple):
 
 
 NUMBER = Ahead(("number", 0), "", ())
-"""The number of a decision that will be entered."""
+"""Query for the number of a decision that will be inserted."""
 
 
 class Writes(Reads):
-    """The one open write transaction. What it changes is there for others, and durable, once it is kept.
+    """The open write transaction. Others see its changes after the commit, which is durable.
 
-    `kept` and `lost` are called when it is known which: after the commit, or after everything (or everything
-    since the last `mark`) was undone. `last` is called before the commit, as a part of it.
+    Callbacks are registered by `when`: `kept` runs after the commit, `lost` after a rollback of the
+    transaction or to the last `mark`, and `last` right before the commit.
     """
 
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
-    """How a write transaction begins."""
+    """Statement that begins a write transaction."""
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     """Exceptions that a statement may raise."""
     looks_ahead: ClassVar[bool] = False
-    """True if queries that are made ahead of their turn save time."""
+    """True if sending queries early saves time."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -252,59 +255,58 @@ class Writes(Reads):
         self._marks: tuple[int, int, int] | None = None
 
     def run(self, sql: str, *arguments: object) -> int:
-        """Execute a statement; how many rows it changed."""
+        """Execute a statement; return the number of rows that it changed."""
         return int(self._connection.execute(sql, arguments).rowcount)
 
     def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
-        """A statement of which nothing is asked but that it changes so many rows.
-
-        It may wait for what follows, and share its message to the database; `settled` waits no longer.
+        """Execute a statement now or together with a later one; `settled` sends deferred statements.
 
         Raises:
-            TryAgain: it has changed more or fewer; raised here, or by what it waited for. Then nothing is
-                kept of what it is part of: what follows the mark, or, if the mark is gone, the transaction.
+            TryAgain: the statement changed more or fewer rows than `changes`; raised here or by the statement
+                that it was sent with. Then everything since the mark is rolled back, or, if the mark is gone,
+                the whole transaction.
         """
         if self.run(sql, *arguments) != changes:
             raise TryAgain(OTHERWISE)
 
     def settled(self) -> None:
-        """Whatever may wait is done; see `later`."""
+        """Send all deferred statements; see `later`."""
 
     def ahead(self, queries: Sequence[Ahead]) -> None:
-        """Make queries in one message, where messages take time; a store in this process gains nothing.
+        """Send several queries in one message. An embedded store ignores them.
 
-        `rows`, `one` and `locked` of the same words and arguments then give what was found, the first time:
-        whoever changes a row asks for it first.
+        The next `rows`, `one` or `locked` with the same SQL and arguments returns the result that was found,
+        once. So a call has to read a row before it changes the row.
         """
 
     def seen(self, query: Ahead) -> list[Row] | None:
-        """Return the rows that `ahead` has found and nobody has asked for yet."""
+        """Return the rows that `ahead` has found for a query and nobody has read yet, or None."""
         return None
 
     def forget_ahead(self) -> None:
-        """Forget what `ahead` has found and nobody has asked for yet: it may have changed."""
+        """Drop the unread results of `ahead`, which may be out of date."""
 
     def enter_many(self, table: str, columns: str, rows: Sequence[Row]) -> list[int]:
-        """Insert rows of a table whose rows are numbered; their numbers."""
+        """Insert rows into a table with numbered rows; return their numbers."""
         numbers = self.numbers(table, len(rows))
         given = [(number, *row) for number, row in zip(numbers, rows, strict=True)]
         self.many(f"{table} (number, {columns})", given)
         return numbers
 
     def numbers(self, table: str, count: int) -> list[int]:
-        """Numbers that the next rows of a table may have."""
+        """Return unused numbers for the next rows of a table."""
         row = self.one(f"SELECT COALESCE(MAX(number), 0) FROM {table}")  # noqa: S608 - a name of ours
         first = 1 + int(row[0] if row else 0)
         return list(range(first, first + count))
 
     def many(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows of a table, of all columns or those that are named."""
+        """Insert rows into a table; `table` may name the columns, else the rows have all of them."""
         self.later_rows(f"INSERT INTO {table} {{rows}}", rows)
 
     def later_rows(self, sql: str, rows: Sequence[Row], *arguments: object) -> None:
-        """`later` of a statement about many rows, which stand where it says `{rows}`, before its `arguments`.
+        """Do `later` for a statement with many rows of values, in place of `{rows}` and before `arguments`.
 
-        Each of them has to change one row of a table.
+        Each row of values has to change one row of a table.
         """
         for first in range(0, len(rows), _TOGETHER):
             some = rows[first : first + _TOGETHER]
@@ -315,7 +317,7 @@ class Writes(Reads):
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """While other work is done, nobody takes the transaction for one whose process is gone."""
+        """Keep the transaction from being ended as idle while the block does other work."""
         yield
 
     def when(
@@ -325,9 +327,9 @@ class Writes(Reads):
         kept: Callable[[], None] | None = None,
         lost: Callable[[], None] | None = None,
     ) -> None:
-        """Call `kept` after the commit of what was done so far, or `lost` where it was undone instead.
+        """Register callbacks: `kept` after the commit, or `lost` if the work so far is rolled back.
 
-        `last` is called at the end of the transaction: what it locks is locked for no longer than a commit.
+        `last` runs right before the commit, so its locks are held for the time of a commit only.
         """
         if last is not None:
             self._last.append(last)
@@ -337,17 +339,17 @@ class Writes(Reads):
             self._lost.append(lost)
 
     def mark(self) -> None:
-        """From here on `back` undoes."""
+        """Set the savepoint to which `back` rolls back."""
         self._connection.execute("SAVEPOINT one")
         self._marks = len(self._kept), len(self._lost), len(self._last)
 
     def unmark(self) -> None:
-        """Keep what was done since the mark."""
+        """Release the savepoint: its changes belong to the transaction."""
         self._connection.execute("RELEASE one")
         self._marks = None
 
     def back(self) -> None:
-        """Undo what was done since the mark and was not committed."""
+        """Roll back to the mark."""
         if self._marks is None:
             raise ProtocolError("nothing is marked")
         kept, lost, last = self._marks
@@ -360,7 +362,7 @@ class Writes(Reads):
             call()
 
     def apart(self, call: Callable[[], object]) -> Exception | None:
-        """Do a part of what was marked; its error, if it failed: then it alone is undone."""
+        """Run one part of the marked work; if it fails, roll back this part alone and return the error."""
         self.unmark()
         self.mark()
         try:
@@ -375,13 +377,13 @@ class Writes(Reads):
         return None
 
     def finish(self) -> None:
-        """Commit, and call what waits for it."""
+        """Commit, and run the `kept` callbacks."""
         self._commit()
         for call in self._kept:
             call()
 
     def undo(self) -> None:
-        """Roll back, and call what waits for that."""
+        """Roll back, and run the `lost` callbacks."""
         with suppress(*self.errors):  # a failed commit may have rolled back already
             self._connection.execute("ROLLBACK")
         for call in self._lost:
@@ -395,30 +397,30 @@ class Writes(Reads):
 
 
 def note_fact(writes: Writes, name: str, value: str) -> None:
-    """Write a fact down, over what was said of it before."""
+    """Insert or replace a fact."""
     writes.run(
         "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
     )
 
 
 def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "", *, by: str = "") -> None:
-    """Let the operator know: words and names that are public.
+    """Insert an event for operators, in public words and names.
 
-    `by` is the id of the token that acted; empty where the service acted itself, or a command beside it.
+    `by` is the id of the token that acted; empty if the service itself or a command acted.
     """
     row = at, what, subject, told, by
     writes.run("INSERT INTO events (at, what, subject, told, token) VALUES (?, ?, ?, ?, ?)", *row)
 
 
 class Store(ABC):
-    """The tables; see the module."""
+    """Tables of the service; see the module."""
 
     def __init__(self) -> None:
         self._own = threading.local()
 
     @property
     def current(self) -> Writes | None:
-        """The write transaction that this thread has open."""
+        """The open write transaction of this thread, or None."""
         return getattr(self._own, "writes", None)
 
     @current.setter
@@ -426,12 +428,12 @@ class Store(ABC):
         self._own.writes = writes
 
     def clock(self, reads: Reads) -> float:
-        """Seconds since 1970 by the clock that all processes of the store share; see `service.clock`."""
+        """Return seconds since 1970 by the clock that all processes of the store share."""
         return time.time()
 
     @property
     def comes_first(self) -> bool:
-        """True in a thread that decisions wait for: it has a connection when all others are in use."""
+        """True in threads that decisions wait for, which use reserved connections."""
         return getattr(self._own, "first", False)
 
     @comes_first.setter
@@ -440,7 +442,7 @@ class Store(ABC):
 
     @contextmanager
     def _ended(self, writes: Writes) -> Iterator[Writes]:
-        """This thread's write transaction, kept when the block is left, and undone by what it raises."""
+        """Commit the write transaction at the end of the block; roll it back after an exception."""
         self.current = writes
         try:
             yield writes
@@ -453,7 +455,7 @@ class Store(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
-        """One consistent state of what is committed; any number at a time, from any thread."""
+        """Open a snapshot of the committed state. Any number may be open, in any thread."""
 
     def seeing(self) -> AbstractContextManager[Reads]:
         """Return the write transaction that this thread has open, or else what `reading` returns."""
@@ -462,27 +464,26 @@ class Store(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Writes]:
-        """This thread's write transaction: durable when the block is left; after an exception nothing has
-        happened.
+        """Open this thread's write transaction. It is durable when the block ends; an exception rolls back.
 
         Raises:
-            StateError: the store could not be had in time, or not be written.
-            NotKnown: whether it is durable is not known.
+            StateError: the store was busy for too long, or could not be written.
+            NotKnown: the commit may or may not have taken place.
         """
 
     @contextmanager
     def claimed(self, sql: str, *arguments: object) -> Iterator[Callable[[], Writes] | None]:
-        """Let no other process do what the row of a query stands for, while the block is run.
+        """Hold an exclusive claim on the row of a query while the block runs.
 
-        Gives a call that returns the write transaction in which the block writes what it has found; where
-        processes share the store, it is open from the beginning and holds the row. None: another process has
-        the row.
+        Yields a function that returns the write transaction for the results of the block. In a store that
+        processes share, the transaction is open from the beginning and locks the row. Yields None if another
+        process has the row.
         """
         with ExitStack() as transaction:
             yield lambda: transaction.enter_context(self.writing())
 
     def left(self) -> str | None:
-        """Return why the store serves nobody, such as that its content was moved; None where it serves."""
+        """Return why the store is out of service, such as a move of its content; None if it is in service."""
         with self.reading() as reads:
             row = reads.one("SELECT value FROM facts WHERE name = 'moving'")
         return None if row is None else str(row[0])
@@ -492,22 +493,22 @@ class Store(ABC):
         return self.writing()
 
     def go_on_numbering(self, writes: Writes) -> None:
-        """Number rows on after the last that is there; by default they are."""
+        """Set the numbering of rows to go on after the last one; a no-op where it does so anyway."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the store."""
+        """Close the store."""
 
     @property
     def now_writing(self) -> Writes:
-        """The write transaction that this thread has open; ProtocolError where none is."""
+        """The open write transaction of this thread; ProtocolError without one."""
         current = self.current
         if current is None:
             raise ProtocolError("this takes place in the writer's transaction alone")
         return current
 
     def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
-        """Make the tables of an empty store, `have` 0; IncompatibleState for those of another version."""
+        """Create the tables if `have` is 0; raise IncompatibleState if `have` is another version."""
         if have not in (0, VERSION):
             raise IncompatibleState(
                 f"the store has version {have}, this release knows {VERSION}: use the release that wrote it"
@@ -519,16 +520,16 @@ class Store(ABC):
 
 
 class SQLiteStore(Store):
-    """The tables in an SQLite file of mode 0600, in WAL mode, every commit on disk before it returns.
+    """Tables in an SQLite file of mode 0600, in WAL mode. A commit returns once it is on disk.
 
     Args:
-        path: the file, made where it does not exist.
-        timeout: seconds to wait for another program that holds the file.
+        path: file, created if it does not exist.
+        timeout: seconds to wait for another program that locks the file.
 
     Raises:
-        CorruptState: the file is no store.
-        IncompatibleState: it has another version.
-        StateError: it cannot be opened, or others may write to it.
+        CorruptState: the file is not a store.
+        IncompatibleState: the store has another version.
+        StateError: the file cannot be opened, or other users of the machine may write to it.
     """
 
     def __init__(self, path: Path, *, timeout: float = 10.0) -> None:
@@ -553,14 +554,14 @@ class SQLiteStore(Store):
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
-        # 2 MiB: the system keeps pages, too. With 32 MiB each connection grew to that, and was no faster.
+        connection.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
+        # 2 MiB: the system caches pages as well. With 32 MiB connections used more memory and were no faster.
         connection.execute("PRAGMA cache_size = -2048")
         return connection
 
     @staticmethod
     def copy(path: Path, to: Path) -> None:
-        """Copy a store's file as it is committed, though a service writes to it; StateError if that fails."""
+        """Copy the committed state of a store's file, also while a service writes; StateError on failure."""
         write_durably(to, b"", exclusive=True)
         with _in_words(), closing(sqlite3.connect(path)) as known, closing(sqlite3.connect(to)) as copied:
             copied.execute("PRAGMA synchronous = FULL")
@@ -619,7 +620,7 @@ class SQLiteStore(Store):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """SQLite's errors as the library's: its texts can hold what a statement was given."""
+    """Turn SQLite's errors into the library's: their texts may hold arguments of statements."""
     try:
         yield
     except sqlite3.Error as error:

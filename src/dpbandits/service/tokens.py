@@ -1,24 +1,24 @@
-"""Tokens with scopes and limits. A token is shown once; the store keeps a digest of it.
+"""Tokens with scopes and limits. A token's text is shown once; the store has a keyed digest of it.
 
 | scope | may |
 |---|---|
-| `admin` | make, list, rotate and withdraw tokens, open populations, begin and change policies, see events |
+| `admin` | make, list, rotate and withdraw tokens; open populations; create and change policies; see events |
 | `decide` | ask for decisions, activate and abandon them |
-| `reward` | tell rewards of decisions whose ids it was given |
+| `reward` | record rewards of decisions, given their ids |
 | `report` | fetch a local policy and send reports |
-| `curate` | upload a release of an outsourced table, fetch what was asked, answer it |
-| `model` | fetch a release, ask for rows, read their answers |
-| `read` | read what is public or released: policies, guarantees, releases, budgets |
+| `curate` | upload the release of an outsourced table, fetch questions, answer them |
+| `model` | fetch the release, ask for rows, read the answers |
+| `read` | read public and released data: policies, guarantees, releases, budgets |
 
-No scope holds another: a token has those that it was made with.
+No scope includes another one.
 
-`Limits` say where: a token may name the policies that it reaches (local ones and outsourced tables too), the
-populations, or both, and then each list narrows the other. Whatever it does not reach is answered as if it
-did not exist (404), so that nobody learns other teams' names from a refusal. What concerns the whole service
-(metrics, events) needs a token without limits (403). A limited admin makes and sees tokens within its own
-limits alone.
+`Limits` restrict a token to policies (also local ones and outsourced tables), to populations, or to both. A
+request must be within every list that is set. Requests beyond the limits are answered as if the resource did
+not exist (404), so a refusal does not reveal names of other teams. Metrics and events of the whole service
+need a token without limits (403). An admin with limits can make and see tokens within its own limits only.
 
-When a token was last used is not kept: of a token in a person's device it would tell when they were there.
+Privacy: the service does not record when a token was last used. For a token in a user's device this would
+reveal when the user was active.
 """
 
 import json
@@ -50,15 +50,15 @@ __all__ = [
 SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
 
 COLUMNS = "t.id, t.scopes, t.ends_at, t.limits"
-"""Columns of the table `tokens t` that `token_in` reads."""
+"""Columns of the table `tokens` (alias `t`) that `token_in` reads."""
 
 _SECRET_BYTES = 32
 LONGEST = 200
-"""Largest number of characters of a text that may be a token."""
+"""Largest number of characters of a token's text."""
 
 
 class Limits(NamedTuple):
-    """Names that a token reaches; None where that list narrows nothing. Both are None without limits."""
+    """Names that a token reaches. A list that is None restricts nothing."""
 
     policies: frozenset[str] | None = None
     populations: frozenset[str] | None = None
@@ -70,25 +70,25 @@ class Limits(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Limits":
-        """Return limits from the text in the store."""
+        """Return limits from their JSON in the store."""
         return cls.of(*json.loads(text))
 
     @property
     def sorted(self) -> list[list[str] | None]:
-        """Both lists in sorted order, as they are shown and stored."""
+        """Both lists, each sorted or None, as they are shown and stored."""
         return [None if names is None else sorted(names) for names in self]
 
     def reach(self, name: str, population: str) -> bool:
-        """Return whether they include a policy, a local one or an outsourced table of this population."""
+        """Return True if a policy, local policy or outsourced table is within the limits."""
         named = self.policies is None or name in self.policies
         return named and (self.populations is None or population in self.populations)
 
     def reach_population(self, name: str) -> bool:
-        """Return whether they include a population: its budget, all that was charged to it, its charges."""
+        """Return True if a population, with its budget and charges, is within the limits."""
         return name in self.populations if self.populations is not None else self.policies is None
 
     def include(self, other: "Limits") -> bool:
-        """Return whether everything that the other limits include is included here."""
+        """Return True if everything within the other limits is within these."""
         policies = self.policies is None or (other.policies is not None and other.policies <= self.policies)
         populations = self.populations is None or other.populations is not None
         return policies and populations and all(map(self.reach_population, other.populations or ()))
@@ -98,7 +98,7 @@ UNLIMITED = Limits()
 
 
 class Token(NamedTuple):
-    """Token of a request: its id, scopes, end and limits."""
+    """Token of a request: id, scopes, end in seconds since 1970 (or None), and limits."""
 
     id: str
     scopes: frozenset[str]
@@ -106,24 +106,24 @@ class Token(NamedTuple):
     limits: Limits = UNLIMITED
 
     def refuse_population(self, name: str) -> None:
-        """Raise Problem, as if there were no such population, if the token does not reach it."""
+        """Raise Problem "not-found" if the population is beyond the token's limits."""
         if not self.limits.reach_population(name):
             raise Problem("not-found", "There is no population of this name: open it first.")
 
     def refuse_new(self, name: str, population: str) -> None:
-        """Raise Problem if the token's limits do not let it begin something of this name for a population."""
+        """Raise Problem if the token's limits forbid to create a policy of this name for a population."""
         self.refuse_population(population)
         if not self.limits.reach(name, population):
             raise Problem("out-of-scope", "This name is not within the token's limits.")
 
 
 def changes(reads: Reads) -> Row | None:
-    """Return a number that changes whenever a token is made, withdrawn or given another text."""
+    """Return a row that changes whenever a token is made, withdrawn or rotated."""
     return reads.one("SELECT value FROM facts WHERE name = 'changes of tokens'")
 
 
 def note_change(writes: Writes) -> None:
-    """Let all workers ask the store again whose a text is; see `changes`."""
+    """Change the row of `changes`, so that all workers drop their cached tokens."""
     writes.run(
         "INSERT INTO facts VALUES ('changes of tokens', '1') ON CONFLICT (name) DO UPDATE "
         "SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)"
@@ -141,7 +141,10 @@ def make_token(
     limits: Limits = UNLIMITED,
     by: str = "",
 ) -> tuple[str, str]:
-    """Make a token, asked by another: its id, and the text that its owner sends, which is kept nowhere."""
+    """Make a token; return its id and its text, which is not stored.
+
+    `by` is the id of the token that asks, and `seconds` the lifetime (default unlimited).
+    """
     identity = secrets.token_hex(6)
     text = _text(identity)
     held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
@@ -157,16 +160,16 @@ def _text(identity: str) -> str:
 
 
 def token_in(row: Row | None, now: float) -> Token | None:
-    """Return the token of a row of `COLUMNS`, or None where it is None or the token has ended."""
+    """Return the token of a row of `COLUMNS`; None for no row or a token that has ended."""
     if row is None or (row[2] is not None and row[2] <= now):
         return None
     return Token(row[0], frozenset(row[1].split()), row[2], Limits.read(row[3]))
 
 
 def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
-    """Return the token with this text; None where there is none, or it was withdrawn or has ended.
+    """Return the token with this text; None if there is none, or it was withdrawn or has ended.
 
-    The text before the last rotation is one, too, and ends with its overlap.
+    The text before the last rotation counts until its overlap ends.
     """
     if len(text) > LONGEST:
         return None
@@ -178,7 +181,7 @@ def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
 
 
 def listed_tokens(reads: Reads, within: Limits, now: float) -> list[dict[str, Any]]:
-    """Return the tokens within these limits that may still be used, the latest first; never their texts."""
+    """Return the valid tokens within these limits, latest first, without their texts."""
     rows = reads.rows(
         "SELECT id, label, scopes, limits, made_at, ends_at, previous_ends_at FROM tokens "
         "WHERE withdrawn_at IS NULL AND (ends_at IS NULL OR ends_at > ?) ORDER BY made_at DESC, id",
@@ -210,14 +213,21 @@ def rotate(
     within: Limits = UNLIMITED,
     by: str = "",
 ) -> dict[str, Any]:
-    """Give a token a new text; the text that it replaces is valid for `overlap_seconds` more.
+    """Give a token a new text; the old text stays valid for `overlap_seconds`.
 
-    While an older text is still valid, that one stays, and the one in between ends at once: so a rotation
-    whose answer was lost is repeated. With no overlap all older texts end. Sessions at the desk end.
+    While the text before the old one is still valid, that text stays valid and the old one ends at once. So a
+    rotation whose answer was lost can be repeated. Without an overlap all older texts end. The token's
+    sessions at the desk end.
 
     Args:
-        seconds: the token ends after so many seconds from now; default as before.
-        within, by: limits and id of the token that asks: one that is not within these limits is none.
+        writes: open write transaction.
+        keys: secret of the digests.
+        identity: id of the token.
+        overlap_seconds: seconds for which the old text stays valid.
+        now: time in seconds since 1970.
+        seconds: new lifetime of the token from now on; default unchanged.
+        within: limits of the token that asks; a token beyond them is not found.
+        by: id of the token that asks.
     """
     asked = "SELECT digest, limits, ends_at, previous, previous_ends_at FROM tokens WHERE id = ?"
     known = writes.locked(f"{asked} AND withdrawn_at IS NULL", identity)
@@ -230,7 +240,7 @@ def rotate(
     before_ends = min(
         before_ends, now + overlap_seconds, *(one for one in (ends, new_ends) if one is not None)
     )
-    if not overlap_seconds:  # not even for the moment by which another worker's clock is behind
+    if not overlap_seconds:  # else it stays valid at a worker whose clock is behind
         before = None
     writes.run(
         "UPDATE tokens SET digest = ?, ends_at = ?, previous = ?, previous_ends_at = ? WHERE id = ?",
@@ -247,7 +257,7 @@ _NO_TOKEN = "There is no such token, or it was withdrawn before."  # noqa: S105 
 
 
 def withdraw(writes: Writes, identity: str, now: float, *, within: Limits = UNLIMITED, by: str = "") -> None:
-    """Withdraw a token, asked by one with the limits `within`; it is refused from now on."""
+    """Withdraw a token at once. `within` and `by` are limits and id of the token that asks."""
     known = writes.one("SELECT limits FROM tokens WHERE id = ?", identity)
     change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
     if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):

@@ -1,29 +1,21 @@
-"""`Writer`: the one thread that changes anything, and commits what waits together at once.
+"""`Writer`: the single thread that executes write calls, with group commit.
 
-Calls are made one after the other in one write transaction; those that wait meanwhile share the next one, so
-that a hundred decisions cost one write to the disk. Nobody is answered before the commit that holds the
-answer.
-
-A call that raises a `Refusal` has changed what it wanted to change. Whatever else it raises undoes what it
-did, alone; the others in the transaction stay, and as it may rest on them it is told with them. Where the
-commit itself fails nothing of the transaction has happened, and all of its callers are told so; or that it is
-not known (`NotKnown`).
-
-Calls about one thing stand together, in one order in every process that writes to the store, so that two
-transactions do not wait for each other. A message to the database and back takes long, so all that calls will
-ask the store for is asked for ahead in one message, and what they change is one message at the end. Where
-such a transaction fails nothing of it has happened; its calls are made anew, each between two marks.
-
-In a store of this process, calls that bring the same kind of thing are made in one pass over what they bring
-(`Pass`), and by themselves where that fails or gives nothing.
-
-Calls wait by sender, and senders have their turns one after the other; of batches a transaction has one. So a
-sender with many calls, or with batches, makes others wait for one transaction, and not for the whole queue.
-What waits is bounded, for a sender and in all (`Crowded`).
-
-A call that raises `TryAgain` is made anew, in a later transaction, for `LONGEST_WAIT` seconds: another
-process was faster, or has to make a release first. Where it says how long it waits, the others about the same
-thing wait with it.
+- *Group commit.* Calls run one after the other in one write transaction. Calls that arrive meanwhile share
+  the next one, so a hundred decisions cost one write to the disk. A caller is answered after the commit.
+- *Errors.* Raising `Refusal` does not roll back: the changes made before it are committed. Any other
+  exception rolls back its own call alone. It may rest on other calls of the transaction, so it is reported
+  after the commit as well. If the commit fails, nothing of the transaction has happened and all callers get
+  the error, or `NotKnown`.
+- *Order.* Calls about one subject run next to each other, in the same order in every process, so that two
+  transactions do not deadlock.
+- *Round trips.* The queries of all calls are sent in one message, and their changes in one more at the end.
+  If such a transaction fails, it is rolled back and its calls run again, each between two savepoints.
+- *Passes.* In an embedded store, calls of the same kind run as one `Pass` over their arguments. Calls that it
+  does not answer run by themselves.
+- *Fairness.* Senders have queues and take turns. A transaction has at most one batch. So a busy sender delays
+  others by one transaction. Queues are bounded, per sender and in total (`Crowded`).
+- *Retries.* A call that raises `TryAgain` runs again in a later transaction, for up to `LONGEST_WAIT`
+  seconds. If the exception names a delay, other calls about the same subject wait as long.
 """
 
 import asyncio
@@ -46,41 +38,41 @@ __all__ = ["Crowded", "LooksAhead", "Pass", "Refusal", "Writer", "awaited"]
 _T = TypeVar("_T")
 
 LooksAhead = Callable[[Writes], Iterator[list[Ahead]]]
-"""Queries that a call will make; those that follow may rest on what `Writes.seen` says of the first ones."""
+"""Generator of the queries that a call will make. Later ones may rest on `Writes.seen` of earlier ones."""
 
 LEAST_SHARED = 4
-"""Calls that a pass takes at least: with fewer it costs more than each by itself."""
+"""Least number of calls in a pass: with fewer it costs more than separate calls."""
 
 MOST_TOGETHER = 64
-"""Calls in one transaction: the first of them waits for all."""
+"""Largest number of single calls in one transaction: the first of them waits for all."""
 
 MOST_OF_ONE = 2000
-"""Calls of one sender that may wait, members of batches counted: some seconds' worth."""
+"""Largest number of waiting calls of one sender, with members of batches: a few seconds of work."""
 
 MOST_WAITING = 10_000
-"""Calls of all senders that may wait."""
+"""Largest number of waiting calls of all senders."""
 
 
 class Refusal(Exception):
-    """An answer that says no; what was changed on the way to it stays."""
+    """A negative answer. Raising it does not roll back: the changes made before it are committed."""
 
 
 class Crowded(StateError):
-    """Too many calls wait, of this sender or in all: nothing was done; try again in a second."""
+    """Too many calls wait, of this sender or in total. Nothing was done; try again in a second."""
 
 
 LONGEST_WAIT = 10.0
-"""Seconds in which a call is tried again."""
+"""Seconds in which a call that raises `TryAgain` is repeated."""
 
 LONGEST_SILENCE = 1.0
-"""Seconds after which what waits for the end of a transaction is sent: a store gives up who says nothing."""
+"""Seconds after which deferred statements are sent: a database ends transactions that are idle for long."""
 
 
 class Pass(NamedTuple):
-    """Way to make a call together with others of the same key, if looking ahead saves no message.
+    """Vectorised form of a call, for calls with the same key in a store that does not look ahead.
 
-    `together` takes what all of them bring. It gives for each its result, the `Refusal` that it raises, or
-    None if it must be made by itself.
+    `together` takes a list with `brought` of each call. It returns for each call its result, the `Refusal`
+    that it raises, or None if the call must run by itself.
     """
 
     key: tuple[str, ...]
@@ -102,7 +94,7 @@ class _Job:
 
 
 def awaited(future: Future[_T]) -> asyncio.Future[_T]:
-    """Return the future for this event loop. If the caller leaves, the call is made all the same."""
+    """Return an awaitable of a future for this event loop. Cancelling it does not cancel the call."""
     loop = asyncio.get_running_loop()
     mine: asyncio.Future[_T] = loop.create_future()
 
@@ -122,7 +114,7 @@ def awaited(future: Future[_T]) -> asyncio.Future[_T]:
 
 
 class _Queue:
-    """Calls that wait, by sender; each sender has its turn."""
+    """Queues of waiting calls by sender; senders take turns."""
 
     def __init__(self) -> None:
         self._of: dict[str, deque[_Job]] = {}
@@ -134,17 +126,17 @@ class _Queue:
         self._of.setdefault(job.by, deque()).append(job)
 
     def next(self) -> _Job:
-        """The first call of the sender who has waited longest for a turn."""
+        """Remove and return the first call of the sender who has waited longest for a turn."""
         by, jobs = next(iter(self._of.items()))
         del self._of[by]
         job = jobs.popleft()
         if jobs:
-            self._of[by] = jobs  # after all others
+            self._of[by] = jobs  # this sender goes to the end
         return job
 
 
 class Writer:
-    """The thread; see the module."""
+    """Writer thread of a store; see the module."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -171,12 +163,12 @@ class Writer:
         """Return a future of the call, which is done once the call is durable.
 
         Args:
-            call: made in the write transaction.
-            about: what the call is about, such as a policy's name.
-            ahead: what it will ask the store for, none of which may be anything that calls without it change.
-            share: how it is made with others.
-            by: its sender, as a token's id; empty for the service itself, which is never turned away.
-            count: how many calls it stands for; more than one is a batch.
+            call: function that runs in the write transaction.
+            about: subject of the call, such as a policy's name.
+            ahead: queries of the call. Calls without `ahead` must not change their rows.
+            share: vectorised form of the call.
+            by: sender, such as a token's id; empty for the service itself, which is never refused.
+            count: number of calls that it stands for; more than one is a batch.
 
         Raises:
             StateError: the service is closed.
@@ -194,7 +186,7 @@ class Writer:
         return job.future
 
     def close(self) -> None:
-        """Do what waits, and stop."""
+        """Execute the waiting calls, and stop."""
         with self._lock:
             self._closed = True
             self._arrived.put(None)
@@ -209,7 +201,7 @@ class Writer:
             job.future.set_exception(StateError("the service was closed: nothing was done"))
 
     def _next(self) -> list[_Job]:
-        """Calls for the next transaction."""
+        """Return the calls for the next transaction."""
         soonest = min((job.again_at for job in self._later), default=None)
         wait = None if soonest is None else max(0.0, soonest - time.monotonic())
         if not (self._single or self._batches or self._last_came):
@@ -249,7 +241,7 @@ class Writer:
             self._made(left, together=False)
 
     def _made(self, jobs: list[_Job], *, together: bool) -> bool:
-        """One transaction; False: nothing of it has happened, and nobody was told so."""
+        """Run one transaction. Return False if it was rolled back and no caller was notified."""
         again: list[_Job] = []
         kept: list[bool] = []
         try:
@@ -278,7 +270,7 @@ class Writer:
 
 
 def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
-    """Make calls of the same key in one pass; those that are left, as all of a pass that failed."""
+    """Run calls of the same key in one pass; return the calls that are left, and all of a failed pass."""
     groups: dict[tuple[str, ...], list[_Job]] = {}
     for job in jobs:
         if job.share is not None:
@@ -291,7 +283,7 @@ def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
         writes.mark()
         try:
             results = group[0].share.together(writes, brought)
-        except Exception:  # noqa: BLE001 - each call finds its own again
+        except Exception:  # noqa: BLE001 - each call runs again and raises its own error
             writes.back()
             continue
         writes.unmark()
@@ -304,7 +296,7 @@ def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
 
 
 def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
-    """Ask for what calls will ask for."""
+    """Send the queries that the calls will make, in as few messages as possible."""
     looking = [job.ahead(writes) for job in jobs if job.ahead is not None]
     while looking:
         wanted = [next(one, None) for one in looking]
@@ -313,9 +305,10 @@ def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
 
 
 def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool) -> bool:
-    """One call between two marks; its caller is answered when the transaction is. False: it comes again.
+    """Run one call between two savepoints. Return False if it has to run again.
 
-    `waiting` says until when what is about something waits. Changes `together` may wait for the commit.
+    The caller is answered after the commit. `waiting` maps a subject to the time at which its calls may run
+    again. With `together` the changes may be sent with the commit.
     """
     if job.about in waiting:
         job.until = job.until or time.monotonic() + LONGEST_WAIT
@@ -328,7 +321,7 @@ def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool
         except Refusal as refusal:
             result, refused = None, refusal
         if not together:
-            writes.settled()  # what fails of it is this call's
+            writes.settled()  # so that this call gets the errors of its statements
     except Exception as error:  # noqa: BLE001 - for whoever waits
         writes.back()
         now = time.monotonic()

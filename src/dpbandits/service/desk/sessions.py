@@ -1,11 +1,12 @@
-"""Sessions of the desk: a random cookie stands for a token, at every worker, until it ends.
+"""Sessions of the desk: a random cookie stands for a token, at every worker, until the session ends.
 
-The login form has a cookie of its own, and in a field its keyed digest: another site's page can neither read
-the field nor, over HTTPS, place the cookie (`__Host-`), so it logs nobody in with a token of its choice.
+The login form has a cookie of its own and the cookie's keyed digest in a field. A page of another site cannot
+read the field, and over HTTPS it cannot set the cookie (`__Host-`). So it cannot log a user in with a token
+of its choice.
 
-The cookie is kept nowhere but in the browser. The store has its digest under the service's key, so any worker
-knows it, a restart logs nobody out, and whoever logs out is logged out everywhere. A session ends with its
-token, and each page reads both anew.
+The store has a digest of the session's cookie under the service's key, and the cookie is in the browser only.
+So every worker knows a session, a restart ends none, and logging out ends it at all workers. A session ends
+with its token. Each page reads session and token anew.
 """
 
 import secrets
@@ -18,26 +19,26 @@ from dpbandits.service.tokens import COLUMNS, Token, token_in
 __all__ = ["SECONDS", "begin_session", "end_session", "form_field", "named", "session_token"]
 
 SECONDS = 8 * 3600
-"""A session ends after a working day."""
+"""Lifetime of a session in seconds: a working day."""
 
 MOST = 30
-"""Logins of one token in an hour; each is an event, and events are kept."""
+"""Largest number of logins of one token in an hour: each stores an event."""
 
 
 def named(what: str, *, secure: bool) -> str:
-    """Return the name of the cookie "desk" or "form"; over HTTPS only this host can set it, for itself."""
+    """Return the name of the cookie "desk" or "form"; over HTTPS only this host can set it."""
     return f"{'__Host-' if secure else ''}dpbandits_{what}"
 
 
 def form_field(keys: Keys, cookie: str) -> str:
-    """Return the value that the login form holds beside its cookie."""
+    """Return the value of the login form's field for its cookie."""
     return keys.digest("form", cookie).hex()
 
 
 def begin_session(writes: Writes, keys: Keys, token: Token, now: float) -> str:
-    """Return a cookie that stands for the token, by its id, from now on; Problem after too many logins.
+    """Begin a session of a token; return its cookie. Raise Problem after too many logins.
 
-    It ends with the text that was sent, which a rotation may have replaced.
+    The session ends at the latest with the text of the token that was sent, which may be an old one.
     """
     ends = now + SECONDS if token.ends_at is None else min(now + SECONDS, token.ends_at)
     cookie, recent = secrets.token_urlsafe(32), "what = 'session-begun' AND subject = ? AND at > ?"
@@ -51,7 +52,7 @@ def begin_session(writes: Writes, keys: Keys, token: Token, now: float) -> str:
 
 
 def session_token(reads: Reads, keys: Keys, cookie: str, now: float) -> Token | None:
-    """Return the token of a cookie; None if there is none, or the session or its token has ended."""
+    """Return the token of a cookie; None if the session is unknown or it or its token has ended."""
     query = f"SELECT {COLUMNS} FROM sessions s JOIN tokens t ON t.id = s.token "  # noqa: S608 - names of ours
     query += "WHERE s.digest = ? AND s.ends_at > ? AND t.withdrawn_at IS NULL"
     return token_in(reads.one(query, keys.digest("session", cookie), now), now)
