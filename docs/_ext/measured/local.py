@@ -275,7 +275,7 @@ def audited(name: str) -> Markdown:
     (row,) = (row for row in load("audit") if row["name"] == name)
     return Markdown(
         f"Of the epsilon {row['claimed_epsilon']:g} that is claimed it proves {row['lower_bound']:.2f} from "
-        "below, in the run that [the page on audits](../evidence/audits.md) shows; other seeds differ by some hundredths."
+        "below, in the run of the [audits](../evidence/audits.md); other seeds differ by some hundredths."
     )
 
 
