@@ -1029,7 +1029,7 @@ MUTATIONS = (
         "a log that answers a row twice goes on without the rows behind it",
         (
             "outsourced/curator/answers.py",
-            "                self._unsound = True  # for good: the journal gives a record once\n",
+            "                self._unsound = True  # permanent, as the journal returns each record once\n",
             "",
         ),
         tests="tests/outsourced/test_curator.py",
@@ -2801,7 +2801,7 @@ MUTATIONS = (
         (
             "outsourced/curator/curator.py",
             "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)"
-            "  # a record is of a row\n",
+            "  # of one row\n",
             "",
         ),
         tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",

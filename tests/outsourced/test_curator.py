@@ -951,9 +951,9 @@ def test_records_that_are_no_answers_and_second_answers_are_refused_for_good(tmp
     forged.settle()
     forged.append(*record)
     for _ in range(2):
-        with pytest.raises(CorruptState, match="no answer, or a second one"):
+        with pytest.raises(CorruptState, match="invalid record, or a second answer"):
             log.settle()
-        with pytest.raises(CorruptState, match="no answer, or a second one"):
+        with pytest.raises(CorruptState, match="invalid record, or a second answer"):
             AnswerLog.open(path, "a1", ledger=None)
     assert log.entries == [(3, 1.5)]
 

@@ -407,7 +407,7 @@ def test_the_rule_for_the_posterior():
         choose_posterior(
             law=L2LaplaceLaw(dim=6, scale=0.5), **{**common, "kernel": Matern(nu=2.5, lengthscale=5.0)}
         )
-    with pytest.raises(InvalidParameter, match="up to 3 dimensions"):
+    with pytest.raises(InvalidParameter, match="at most 3 dimensions"):
         BoxAverages(np.zeros((3, 5)), GaussianLaw(dim=5, deviation=1.0), HALF)
 
 

@@ -131,7 +131,7 @@ def test_one_row_a_person_is_as_it_was_but_for_the_column():
     ("options", "error", "match"),
     [
         ({"user": None}, InvalidParameter, "privacy covers 3 rows of a person"),
-        ({"objective": lambda own: 0.0}, InvalidParameter, "their places are not the table's"),
+        ({"objective": lambda own: 0.0}, InvalidParameter, "places differ from the table's"),
         ({"user": "whom"}, InvalidData, "lacks the column 'whom'"),
         ({"rows": 0}, InvalidParameter, "rows_per_user"),
         ({"epsilon": 1e-300}, InvalidParameter, "no mechanism"),
@@ -202,7 +202,7 @@ def test_curate_from_a_toml_file_alone(tmp_path):
         (("", ""), ["--user", "person"], "--user: the TOML file sets this"),
         (("epsilon = 3\n", ""), [], "--epsilon is missing"),
         (("[answers]", "[label]\ncategories = [1]"), [], "without rewards"),
-        (('[answers]\ncolumn = "effect"', ""), [], "their places are not"),
+        (('[answers]\ncolumn = "effect"', ""), [], "places differ"),
         (("low = 0\nhigh = 5", "categories = [1, 2]"), [], "categories or cycles"),
     ],
 )
@@ -219,7 +219,7 @@ def test_options_name_the_person_too(tmp_path):
     words = ["--columns", "age,dose", "--bounds", "18:90,0:5", "--epsilon", 2, "--objective", "effect"]
     words += ["--out", tmp_path / "out", "--secret", tmp_path / "s"]
     done = call("curate", tmp_path / "t.csv", *words, "--rows-per-user", 2)
-    assert "name the column that says whose" in str(done.exception)
+    assert "the name of the column of the rows" in str(done.exception)
     done = call("curate", tmp_path / "t.csv", *words, "--rows-per-user", 2, "--user", "person")
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert PublishedRows.load(tmp_path / "out").n == 16

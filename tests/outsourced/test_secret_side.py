@@ -172,7 +172,7 @@ def test_a_longer_log_of_another_copy_is_not_believed(tmp_path):
 def test_a_secret_made_with_a_ledger_opens_with_it_only(tmp_path):
     ledger = MemoryLedger()
     make(tmp_path / "one", ledger).publish()
-    with pytest.raises(ProtocolError, match="made with a ledger"):
+    with pytest.raises(ProtocolError, match="created with a ledger"):
         Curator.open(tmp_path / "one")
     with pytest.raises(ProtocolError, match="other parameters"):
         make(tmp_path / "one", None, resume=True)

@@ -1,18 +1,19 @@
-"""Outsourced optimisation: publish a table's rows once, let a stranger optimise over them.
+"""Outsourced optimisation: publish a table's noisy rows once, and let an untrusted party optimise over them.
 
-The curator owns a table of people and wants to know which row is best by a measure that is costly to
-evaluate; the modeler knows how to search and must not learn where people are. The curator publishes noisy
-positions once, the modeler asks for answers row by row.
+The curator owns a table of people and wants to find the row that is best by a measure that is costly to
+evaluate. The modeler knows how to search and must not learn people's positions. The curator publishes noisy
+positions once, and the modeler asks for the answers of rows.
 
-- `Curator(table, contexts=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`; `SecretDirectory`
-  is where it keeps its side, `CuratorTuning` how it noises rows, `AnswerLaplace` how answers.
-- `PublishedRows`: what leaves, in memory and as a directory of two files (`save`, `load`).
+- `Curator(table, contexts=, privacy=RowDP(...), objective=)`: `publish()` and `answer(row)`.
+  `SecretDirectory` stores its secret state, `CuratorTuning` chooses the noise on rows, and `AnswerLaplace`
+  adds noise to answers.
+- `PublishedRows`: the release, in memory and as a directory of two files (`save`, `load`).
 - `Modeler(published, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
-- `Command`: an objective that is a program; `serve` (of `request_lines`) and `PipeAnswers`: the two ends
-  of a pipe of ids and answers.
-- `PublicScaling`: the public coordinates, in which distances count.
+- `Command`: an objective that is a program. `serve` (with `request_lines`) and `PipeAnswers` are the two ends
+  of a pipe of row numbers and answers.
+- `PublicScaling`: the public coordinates in which distances are measured.
 
-`outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
+`outsourced.published.kharkovskii2020` holds a published transformation, which is not private.
 """
 
 from typing import TYPE_CHECKING

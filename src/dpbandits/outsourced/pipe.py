@@ -1,13 +1,13 @@
-"""The two ends of the pipe of row numbers and answers: JSON lines both ways.
+"""The two ends of a pipe of row numbers and answers, as JSON lines in both directions.
 
-The curator opens with `{"release": ..., "answered": ..., "cap": ...}`. Then `{"ask": row}` gets
-`{"row": row, "answer": number}`, `{"again": row}` the answer that was given before, and a refusal is
+The curator starts with `{"release": ..., "answered": ..., "cap": ...}`. The request `{"ask": row}` gets
+`{"row": row, "answer": number}`, and `{"again": row}` gets the answer that was given before. A refusal is
 `{"row": row, "error": kind, "message": text}`. The end of input ends the curator's process; nothing is lost,
-as the log has everything.
+as the log holds everything.
 
-What a refusal says is public: the row's number, whether it was answered, the cap, the protocol. Why an
-objective failed may depend on the row behind the number, so over the pipe there is one text for all of it.
-The reason goes to a file of the curator's, not to standard error: ssh hands that to the modeler, too.
+A refusal contains public facts only: the row's number, whether it was answered, the cap, the protocol. The
+reason why an objective failed may depend on the row's data, so the pipe has one text for all such failures.
+The reason is written to a file of the curator, and not to standard error, which ssh passes on to the modeler.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["PipeAnswers", "StreamAnswers", "request_lines", "serve"]
 
 _LONGEST_LINE = 1 << 16
-"""Characters of a line; ours have some hundred."""
+"""Largest number of characters of a line; normal lines have about a hundred."""
 
-_ENDED = "the answers have ended: start again with the same log, the curator's has every answer too"
+_ENDED = "the answers have ended: start again with the same log; the curator's log has every answer too"
 
 
 def serve(
@@ -48,13 +48,13 @@ def serve(
     *,
     report: Callable[[str], object] | None = None,
 ) -> int:
-    """Answer requests line by line until they end; returns how many were answered.
+    """Answer requests line by line until they end, and return the number of answers.
 
     Args:
-        curator: whose table it is.
-        requests: lines, see the module.
-        replies: where replies go, one line each, flushed. It ends when nobody reads them any more.
-        report: gets the reason of a failed answer, for the curator's eyes only.
+        curator: Curator that answers.
+        requests: Lines of requests, see the module.
+        replies: Stream for replies, one line each, flushed. The loop ends when its reader is gone.
+        report: Function that receives the reason of a failed answer, which only the curator may see.
     """
 
     def reply(**fields: Any) -> None:
@@ -76,7 +76,7 @@ def serve(
                     reply(row=row, error=type(error).__name__, message=str(error))
                     continue
                 if report is not None:
-                    with contextlib.suppress(OSError):  # a full disk is no reason to tell the modeler
+                    with contextlib.suppress(OSError):  # a full disk must not change what the modeler sees
                         report(f"row {row} was not answered: {type(error).__name__}: {error}")
                 reply(row=row, error="ProtocolError", message="no answer was given")
             else:
@@ -86,7 +86,7 @@ def serve(
 
 
 def request_lines(stream: BinaryIO) -> Iterator[str]:
-    """Lines of a byte stream as text; bytes that are no UTF-8, or too long a line, become no request."""
+    """Yield lines of a byte stream as text; lines that are too long or no UTF-8 become no valid request."""
     while line := stream.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := stream.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
@@ -101,16 +101,16 @@ def _request(text: str) -> tuple[str, int]:
         ((kind, row),) = request.items()
         if kind in ("ask", "again") and type(row) is int:
             return str(kind), row
-    raise InvalidData('a request is one line of JSON: {"ask": row} or {"again": row}')
+    raise InvalidData('request: expected one line of JSON: {"ask": row} or {"again": row}')
 
 
 class StreamAnswers:
-    """Ask on one stream, read from another: replies of a curator's process, or a person who types numbers.
+    """Sends requests on one stream and reads replies from another, from a curator's process or a person.
 
     Args:
-        lines: what is read; a curator's greeting among it is checked, a number is the answer.
-        questions: where requests go, one line each.
-        release_id: what the modeler holds.
+        lines: Lines of replies. A curator's greeting is checked, and a plain number is an answer.
+        questions: Stream for requests, one line each.
+        release_id: Id of the modeler's release.
 
     Raises:
         ProtocolError: the other end does not speak the protocol.
@@ -121,11 +121,11 @@ class StreamAnswers:
         self._lines, self._questions, self._release_id = lines, questions, release_id
 
     def ask(self, row: int) -> float:
-        """The answer of a row; after a crash of the modeler, the one that was given before.
+        """Return a row's answer; if it was given before a crash of the modeler, the same one.
 
         Raises:
             HorizonExceeded: the curator's cap is reached.
-            ProtocolError: the curator refused, with its reason, or gave no number, or is gone.
+            ProtocolError: the curator refused, with its reason, or sent no number, or has ended.
         """
         reply = self._exchange({"ask": int(row)})
         if reply.get("error") == "AlreadyTold":
@@ -135,11 +135,11 @@ class StreamAnswers:
             raise kind(f"the curator refused: {reply.get('message', reply['error'])}")
         answer = finite_number(reply.get("answer"))
         if reply.get("row") != row or answer is None:
-            raise ProtocolError("expected the answer of the row that was asked for: no number came for it")
+            raise ProtocolError("expected a number as the answer of this row")
         return answer
 
     def close(self) -> None:
-        """End the conversation."""
+        """End the conversation. This class has nothing to close."""
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +148,7 @@ class StreamAnswers:
         self.close()
 
     def _exchange(self, request: dict[str, int]) -> dict[str, Any]:
-        with contextlib.suppress(BrokenPipeError, ValueError):  # ended, or closed on this side
+        with contextlib.suppress(BrokenPipeError, ValueError):  # one end was closed
             print(json.dumps(request), file=self._questions, flush=True)
             for line in self._lines:
                 reply = json_line(line)
@@ -164,22 +164,22 @@ class StreamAnswers:
             raise ProtocolError("the answers process does not speak the protocol: its greeting is malformed")
         if hello.get("release") != self._release_id:
             raise IncompatibleState(
-                "the curator's process answers for another release: a secret of another one?"
+                "the curator's process answers for another release: start it with the secret of this one"
             )
 
 
 class PipeAnswers(StreamAnswers):
-    """The modeler's end of the pipe: starts the curator's command, asks rows, checks replies.
+    """The modeler's end of the pipe: it starts the curator's command, sends requests and checks replies.
 
     Args:
-        command: what starts the curator's process, for instance `dpbandits outsourced answer secret/`, or
-            `ssh` to where it runs. Split as a shell would; no shell is involved.
-        release_id: what the modeler holds.
+        command: Command that starts the curator's process, for instance `dpbandits outsourced answer
+            secret/`, or `ssh` to its host. It is split like a shell command; no shell is involved.
+        release_id: Id of the modeler's release.
 
     Raises:
         InvalidParameter: the command is no text.
         ProtocolError: the process does not start or does not speak the protocol.
-        IncompatibleState: it answers for another release.
+        IncompatibleState: the process answers for another release.
     """
 
     def __init__(self, command: str, *, release_id: str) -> None:
@@ -217,7 +217,7 @@ class PipeAnswers(StreamAnswers):
 
 
 def _object_line(line: str) -> str:
-    """A line that holds a JSON object: a program, unlike a person, writes nothing else."""
+    """Return a line that holds a JSON object; a program, unlike a person, must not write anything else."""
     if not isinstance(json_line(line), dict):
         raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
     return line

@@ -1,13 +1,13 @@
-"""`PublishedRows`: what leaves the curator, in memory and as a directory of two files.
+"""`PublishedRows`: a release of rows, in memory and as a directory of two files.
 
-| file | what |
+| file | content |
 |---|---|
 | `release.json` | the description below, and the SHA-256 of the inputs and of itself |
 | `inputs.npy` or `inputs.parquet` | (n, d) published rows; a row's number is its id |
 
-The description: schema version, mechanism, relation, epsilon, delta, distance, public transform, noise law,
-what answers will be, and the guarantee. Everything in it is public. A directory whose hashes or schema do
-not fit is refused.
+The description holds schema version, mechanism, relation, epsilon, delta, distance, public transform, noise
+law, the noise on answers, and the guarantee. All of it is public. A directory is refused if its hashes or its
+schema do not fit.
 """
 
 import hashlib
@@ -48,15 +48,15 @@ class PublishedRows(Seen):
     """A published table of inputs.
 
     Args:
-        release_id: random name of what was published.
+        release_id: Random name of the release.
         inputs: (n, d) published rows; a row's number is its id.
-        law: noise law of the rows.
-        half_width: half the side of the public cube.
-        guarantee: what is promised.
-        mechanism: public description of the mechanism.
-        transform: public description of the scaling, to turn coordinates back into columns.
+        law: Noise law of the rows.
+        half_width: Half the side of the public cube.
+        guarantee: Guarantee of the release.
+        mechanism: Public description of the mechanism.
+        transform: Public description of the scaling, to turn coordinates back into columns.
         answers: {"type": "public"}, or the description of the noise on answers.
-        cap: how many rows the curator answers at most; None for all.
+        cap: Largest number of rows that the curator answers; None for all.
     """
 
     release_id: str
@@ -80,15 +80,15 @@ class PublishedRows(Seen):
             self.cap is None or (type(self.cap) is int and self.cap >= 0)
         ):
             raise InvalidParameter(
-                "a release's mechanism, transform and answers are mappings, its cap a count or None"
+                "mechanism, transform, answers, cap: expected three mappings, and a count or None"
             )
         deviation = _checks.number(self.answers.get("sd", 0.0), name="sd of answers", exclusive=False)
         half_width = _checks.number(self.half_width, name="half_width")
         if not (deviation < 1e100 and 1e-100 < half_width < 1e100):
-            raise InvalidParameter("half_width and the deviation of answers are beyond any table's scale")
+            raise InvalidParameter("half_width, sd of answers: expected numbers of a realistic magnitude")
         shape, dim = self.inputs.shape, self.law.dim
         if len(shape) != 2 or shape[1] != dim or not np.isfinite(self.inputs).all():
-            raise InvalidParameter(f"released inputs have shape {shape}, expected finite numbers (n, {dim})")
+            raise InvalidParameter(f"inputs: got shape {shape}, expected finite numbers (n, {dim})")
         frozen = np.ascontiguousarray(self.inputs, dtype=np.float64)
         if frozen is self.inputs:
             frozen = frozen.view()
@@ -97,7 +97,7 @@ class PublishedRows(Seen):
 
     @classmethod
     def public(cls, inputs: FloatArray, *, half_width: float, cap: int | None = None) -> "PublishedRows":
-        """Positions that everybody may know, published without noise: the non-private yardstick."""
+        """Return public positions without noise, as a non-private baseline."""
         with reading("a table of positions"):
             rows = np.array(inputs, dtype=np.float64, ndmin=2)
         _checks.number(half_width, name="half_width", minimum=1e-100)
@@ -116,26 +116,26 @@ class PublishedRows(Seen):
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self.inputs)
 
     @property
     def dim(self) -> int:
-        """Published coordinates."""
+        """Number of published coordinates."""
         return int(self.inputs.shape[1])
 
     def number(self, row: object) -> int:
-        """A row's number as an int.
+        """Return a row's number as an int.
 
         Raises:
-            UnknownDecision: no such row.
+            UnknownDecision: the release has no such row.
         """
         try:
             number = -1 if isinstance(row, bool | np.bool_) else operator.index(row)  # type: ignore[arg-type]
         except TypeError:
             number = -1
         if not 0 <= number < self.n:
-            raise UnknownDecision(f"the release has rows 0 to {self.n - 1}, the one asked for is none")
+            raise UnknownDecision(f"row: no such row, the release has rows 0 to {self.n - 1}")
         return number
 
     @property
@@ -144,7 +144,7 @@ class PublishedRows(Seen):
         return float(self.answers.get("sd", 0.0))
 
     def describe(self) -> dict[str, Any]:
-        """The content of `release.json` without the hashes."""
+        """Return the content of `release.json` without the hashes."""
         guarantee = json.loads(self.guarantee.to_json())
         return {
             "kind": KIND,
@@ -171,12 +171,12 @@ class PublishedRows(Seen):
     def save(
         self, directory: str | os.PathLike[str], *, file_format: Literal["npy", "parquet"] = "npy"
     ) -> None:
-        """Write the directory: complete or not at all, and nothing when it holds these rows already.
+        """Write the directory atomically; write nothing if it already holds this release.
 
         Raises:
-            InvalidParameter: another format.
-            ProtocolError: the directory exists and holds something else, or cannot be made.
-            MissingExtra: parquet without pyarrow.
+            InvalidParameter: `file_format` is unknown.
+            ProtocolError: the directory exists and holds something else, or cannot be created.
+            MissingExtra: parquet needs pyarrow, which is not installed.
         """
         target = as_path(directory)
         if check_target(target, file_format=file_format, release_id=self.release_id):
@@ -195,7 +195,7 @@ class PublishedRows(Seen):
                 if target.exists():
                     target.rmdir()
                 temporary.rename(target)
-            except OSError:  # another process was faster: fine where it wrote this very release
+            except OSError:  # another process was faster: no error if it wrote this release
                 if not check_target(target, file_format=file_format, release_id=self.release_id):
                     raise
         finally:
@@ -206,8 +206,8 @@ class PublishedRows(Seen):
         """Read and check a directory.
 
         Raises:
-            MissingState: no release.json there.
-            IncompatibleState: another schema version, or not a release.
+            MissingState: the directory has no release.json.
+            IncompatibleState: release.json has another schema version, or describes no release.
             CorruptState: a hash does not match, or a field is missing or malformed.
         """
         folder = as_path(directory)
@@ -215,7 +215,7 @@ class PublishedRows(Seen):
         with found(f"there is no release.json in {folder}: pass the folder that save was given"):
             size = path.stat().st_size
         if size > _LARGEST_JSON:
-            raise CorruptState("release.json is too large to be one")
+            raise CorruptState("release.json is too large")
         with reading("a release.json", CorruptState):
             text = path.read_text("utf-8")
         body = read_description(text)
@@ -224,10 +224,10 @@ class PublishedRows(Seen):
 
     @classmethod
     def from_files(cls, description: Mapping[str, Any], data: bytes) -> "PublishedRows":
-        """From what `read_description` gave, and the bytes of the file that it names.
+        """Return a release from the result of `read_description` and the bytes of the file that it names.
 
         Raises:
-            CorruptState: they are other bytes, or a field is missing or malformed.
+            CorruptState: the bytes do not match their hash, or a field is missing or malformed.
         """
         with reading("a release", CorruptState):
             stated = description["inputs"]
@@ -254,8 +254,8 @@ def read_description(text: str) -> dict[str, Any]:
     """Read a release.json and check it against its own SHA-256.
 
     Raises:
-        IncompatibleState: another schema version, or not a release.
-        CorruptState: no JSON, or its hash does not match.
+        IncompatibleState: it has another schema version, or describes no release.
+        CorruptState: the text is no JSON, or its hash does not match.
     """
     with reading("a release.json", CorruptState):
         body = json_object(text, "a release.json", CorruptState)
@@ -278,15 +278,16 @@ def _file_of(description: Mapping[str, Any]) -> str:
 
 
 def as_path(path: object, *, name: str = "the release directory") -> Path:
-    """A path that a caller passed; InvalidParameter where it is none."""
+    """Return a caller's path; InvalidParameter if it is none."""
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise InvalidParameter(f"{name} is a {type(path).__name__} or holds a null character: pass a path")
     return Path(path)
 
 
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
-    """Return whether the directory holds this release already; the errors of `save` where it cannot be
-    written.
+    """Return True if the directory already holds this release, False if it can be written.
+
+    Raises the errors of `save` otherwise.
     """
     _checks.one_of(file_format, ("npy", "parquet"), name="file_format")
     if file_format == "parquet":
@@ -299,12 +300,12 @@ def check_target(directory: str | os.PathLike[str], *, file_format: str, release
             same = False
         if same:
             return True
-        raise ProtocolError("the directory exists and holds something else: name a new one")
+        raise ProtocolError("the release directory exists and holds something else: pass a new one")
     above = target.absolute().parent
     while not above.exists():
         above = above.parent
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-        raise ProtocolError("the release directory cannot be made at this path: name another one")
+        raise ProtocolError("the release directory cannot be created at this path: pass another one")
     return False
 
 
@@ -328,9 +329,9 @@ def _from_parquet(data: bytes) -> FloatArray:
             described, about = file.schema_arrow, file.metadata
             check_size(file, described.names)
             if any(kind != arrow.float64() for kind in described.types):
-                raise CorruptState("inputs.parquet holds other columns than numbers")
+                raise CorruptState("inputs.parquet has columns that are not numbers")
             if 8 * about.num_rows * about.num_columns > LARGEST_BYTES:
-                raise CorruptState("inputs.parquet unfolds to more than anybody publishes")
+                raise CorruptState("inputs.parquet is too large when decompressed")
             table = file.read()
     except (OSError, arrow.ArrowException):
         raise CorruptState("inputs.parquet cannot be read: fetch the release again") from None

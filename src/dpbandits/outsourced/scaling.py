@@ -1,9 +1,9 @@
-"""From a table to noised rows: `TableRows` reads it once and draws, `PublicScaling` knows the scale.
+"""Public coordinates (`PublicScaling`), and a table's rows with their noise (`TableRows`).
 
-Every column's declared range is mapped onto [-half_width, half_width], so that all rows lie in a cube
-around 0 whose corners are `RADIUS` away from it: distances between rows are at most 2 * RADIUS = 50, as
-in Kharkovskii2020's experiments. `RowDP.distance` is in these units: distance 1 is a fiftieth of the cube's
-diagonal, and moves one column by sqrt(d)/50 of its declared range.
+Every column's declared range is mapped to [-half_width, half_width]. All rows then lie in a cube around 0
+whose corners have distance `RADIUS` from it. Distances between rows are at most 2 * RADIUS = 50, as in the
+experiments of Kharkovskii2020. `RowDP.distance` is in these units: distance 1 is a fiftieth of the cube's
+diagonal, or sqrt(d)/50 of one column's declared range.
 """
 
 import hashlib
@@ -30,10 +30,12 @@ from dpbandits.tables.owners import Owners, first_rows
 __all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
 
 RADIUS = 25.0
+"""Distance of the public cube's corners from its centre."""
 
 Drawn = tuple[Mapping[str, NDArray[Any]], list[str | None] | None]
-"""inputs (n, d) noised rows, table_rows (n,) the table's row behind each, column (n,) answers where a column
-has them; and the rows' own ids, or None where these are their places in the table."""
+"""Arrays of a release; and the rows' own ids, or None if their places in the table are the ids. The arrays
+are `inputs` (n, d), the noised rows, `table_rows` (n,), their places in the table, and, if a column holds
+answers, `column` (n,)."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class PublicScaling:
         others = [name for name, column in self.schema.columns.items() if not isinstance(column, ranges)]
         if others:
             raise InvalidParameter(
-                f"columns {others} are categories or cycles: a row's position needs distances, declare "
-                "ranges only"
+                f"contexts: columns {others} are categories or cycles, and a row's position needs distances: "
+                "declare ranges only"
             )
 
     @property
@@ -72,7 +74,7 @@ class PublicScaling:
         return RADIUS / math.sqrt(self.dim)
 
     def in_columns(self, distance: float) -> dict[str, float]:
-        """How far a distance of the public coordinates is along each column alone, in its unit (dates: days).
+        """Return a distance as a change of each column alone, in the column's unit (days for dates).
 
         >>> scaling = PublicScaling(Schema(age=Range(20, 70), income=Range(0, 100_000)))
         >>> {name: round(value, 1) for name, value in scaling.in_columns(1.0).items()}
@@ -86,7 +88,7 @@ class PublicScaling:
         }
 
     def to_public(self, table: object) -> FloatArray:
-        """(n, d) public coordinates of a table's rows, NaN for each row that cannot be read.
+        """Return (n, d) public coordinates of a table's rows, NaN in each row that cannot be read.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -97,7 +99,7 @@ class PublicScaling:
         return points
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description; with the columns' ranges it gives the coordinates back."""
+        """Return the JSON-ready public description, which suffices to turn coordinates back into columns."""
         scale = {"type": "cube", "radius": RADIUS, "half_width": self.half_width}
         return scale | {"schema": self.schema.to_config()}
 
@@ -106,7 +108,7 @@ class PublicScaling:
         """Rebuild from `to_config()`.
 
         Raises:
-            InvalidParameter: not such a configuration.
+            InvalidParameter: the configuration is of something else.
         """
         if config.get("type") != "cube" or config.get("radius") != RADIUS:
             raise InvalidParameter(f"expected the configuration of a cube of radius {RADIUS:g}")
@@ -115,14 +117,14 @@ class PublicScaling:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableRows:
-    """What a curator takes from a table, in the table's order. Raw: it never leaves.
+    """A table's rows as a curator reads them, in the table's order. They are raw data and stay here.
 
     Attributes:
         points: (n, d) rows in public coordinates; 0, the centre, for a row that cannot be read.
-        answers: (n,) answers, NaN for a row that has none, if a column has them.
-        ids: (n,) the rows' own ids as text, None for a row that has none of its own, if a column has them;
-            see `_checks.person`.
-        unreadable: number of rows that are released as the centre would be.
+        answers: (n,) answers if a column holds them, NaN for a missing one; else None.
+        ids: (n,) the rows' own ids as text if a column holds them, None for a row without its own id; see
+            `_checks.person`.
+        unreadable: Number of rows that are released like the centre.
     """
 
     points: FloatArray
@@ -144,16 +146,16 @@ class TableRows:
         """Read and check a data frame or a mapping of columns.
 
         Args:
-            table: the table.
-            scaling: of the columns that are released.
-            answers, ids: columns of answers and of the rows' own ids.
-            user: column of the person whose row it is; a person's rows after the first `rows_per_user` are
-                left out.
-            rows_per_user: a public number.
+            table: Data frame or mapping of columns.
+            scaling: Scaling of the columns that are released.
+            answers, ids: Names of the columns of answers and of the rows' own ids.
+            user: Name of the column of the person who owns the row. A person's rows after the first
+                `rows_per_user` are left out.
+            rows_per_user: Largest number of a person's rows, a public number.
 
-        Every row takes its slot, whatever it holds. A row with a cell that cannot be read is released as the
-        centre would be. Its evaluation fails if its answer is no finite number, or its id is missing or is
-        that of another row. Rows whose person has no id are left out.
+        Every row takes its slot, whatever it holds. A row with an unreadable cell is released like the
+        centre. Its evaluation fails if its answer is no finite number, or if its id is missing or shared with
+        another row. Rows whose person has no id are left out.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -179,14 +181,14 @@ class TableRows:
         )
 
     def digest(self, salt: bytes) -> str:
-        """Keyed digest of all that was read, slow so that guesses cost: it tells another table."""
+        """Return a keyed digest that identifies the table; it is slow, so that guesses are costly."""
         own = hashlib.sha256(json.dumps([self.points.shape, self.ids]).encode())
         for values in (self.points, self.answers):
             own.update(b"" if values is None else np.ascontiguousarray(values).tobytes())
         return hashlib.pbkdf2_hmac("sha256", own.digest(), salt, 100_000).hex()
 
     def draw(self, mechanism: RowMechanism, noise: NoiseSource) -> Drawn:
-        """The rows shuffled and noised: the one place where a table meets noise. Fresh at every call."""
+        """Return the rows shuffled and noised, fresh at each call. Only here does the table meet noise."""
         order = _permutation(len(self.points), words_of(noise, stream=3))
         drawn = {"inputs": mechanism.privatize(self.points[order], noise), "table_rows": order}
         return drawn if self.answers is None else drawn | {"column": self.answers}, self.ids
@@ -216,7 +218,7 @@ def _ids(frame: Table, name: str, n: int) -> list[str | None]:
 
 
 def _permutation(n: int, words: Words) -> IntArray:
-    """A uniformly random order: sorts random words, drawn again on a tie."""
+    """Return a uniformly random order, by sorting random words; ties are drawn again."""
     while True:
         keys = words(n)
         order = np.argsort(keys)

@@ -1,9 +1,9 @@
-"""The log of answers: a `Journal` of evaluations that were begun (B, a row) and answers (A, a row once).
+"""The log of answers: a `Journal` of started evaluations (B, a row) and of answers (A, a row at most once).
 
-An evaluation begins, and an answer counts and may leave, when its record is on disk, witnessed and ended.
-What a crash or a copy leaves, and why none of it gives a second answer, is in `dpbandits.state.journal`.
-`settle` comes before every evaluation and every answer that is given again. All methods but `entries` expect
-the caller to hold the directory's lock.
+An evaluation may start, and an answer may be given, when its record is on disk, witnessed and complete. The
+table in `dpbandits.state.journal` lists the states after a crash or a copy, and why none allows a second
+answer. Call `settle` before every evaluation and before an answer is given again. All methods except
+`entries` require the directory's lock.
 """
 
 import json
@@ -21,14 +21,14 @@ _ANSWER, _BEGUN = b"A", b"B"
 
 
 class AnswerLog:
-    """Answers of one release, in the order they were given.
+    """Answers of one release, in the order in which they were given.
 
     Args:
-        journal: where they are kept; None keeps them in memory.
+        journal: Journal that stores the answers; None keeps them in memory.
 
     Raises:
-        IncompatibleState: the log belongs to another release, or the ledger has never seen it.
-        CorruptState: the log is missing, cut or changed, or answers a row twice.
+        IncompatibleState: the log belongs to another release, or the ledger does not know it.
+        CorruptState: the log is missing, was cut or changed, or answers a row twice.
         ForkedState: the ledger has witnessed other answers than the log holds.
     """
 
@@ -42,45 +42,45 @@ class AnswerLog:
 
     @classmethod
     def create(cls, path: Path, release_id: str, *, ledger: Ledger | None) -> "AnswerLog":
-        """The log of a release that is about to be drawn; repeatable until it holds an answer."""
+        """Create the log of a release before it is drawn; repeatable until the log holds an answer."""
         return cls(Journal.create(path, **_names(release_id), ledger=ledger))
 
     @classmethod
     def open(cls, path: Path, release_id: str, *, ledger: Ledger | None) -> "AnswerLog":
-        """The log of a release that was drawn: it must be there."""
+        """Open the log of a drawn release; the log must exist."""
         return cls(Journal(path, **_names(release_id), ledger=ledger))
 
     @property
     def evaluations(self) -> int:
-        """Evaluations begun, those that failed included; an answer from a column counts as one."""
+        """Number of evaluations started, including failed ones; an answer from a column counts as one."""
         return self._evaluations
 
     @property
     def entries(self) -> list[tuple[int, float]]:
-        """(row, answer) in the order they were given, all durable and witnessed."""
+        """(row, answer) pairs in the order in which they were given, all durable and witnessed."""
         return list(self._answers.items())
 
     def get(self, row: int) -> float | None:
-        """The answer of a row, or None. Call `settle` first."""
+        """Return the answer of a row, or None. Call `settle` first."""
         return self._answers.get(row)
 
     def settle(self) -> None:
-        """Take in what another process has appended, and hold all of it against the ledger."""
+        """Read records that another process has appended, and check the whole log against the ledger."""
         for kind, content in () if self._journal is None or self._unsound else self._journal.settle():
             entry = _entry(kind, content)
             if entry is None or entry[0] in self._answers:
-                self._unsound = True  # for good: the journal gives a record once
+                self._unsound = True  # permanent, as the journal returns each record once
                 break
             self._take(*entry)
         if self._unsound:
             raise CorruptState(
-                "the log of answers holds a record that is no answer, or a second one: restore a backup of it"
+                "the log of answers holds an invalid record, or a second answer of a row: restore a backup"
             )
 
     def append(self, row: int, answer: float | None = None) -> None:
-        """After `settle`, make an answer durable and witnessed, or without one that an evaluation begins.
+        """Make an answer, or without one the start of an evaluation, durable and witnessed, after `settle`.
 
-        Only when this returns may the answer be given, or the row be evaluated.
+        The answer may be given, or the row evaluated, only after this returns.
 
         Raises:
             ForkedState: another copy was faster; this record never counts.

@@ -1,27 +1,29 @@
-"""The curator: owns the table, publishes it once, answers rows one by one.
+"""The curator: the owner of a table, who publishes its rows once and answers them one by one.
 
-In one place raw data meets noise: `TableRows.draw`. Everything here is order and durability:
+Raw data meets noise in one place, `TableRows.draw`. This module orders the steps and makes them durable:
 
 1. a plan (a random release id, no data) is committed to the secret directory;
-2. the account pays, under that id;
-3. the log of answers is made, empty, and witnessed;
+2. the account is charged under that id;
+3. an empty log of answers is created and witnessed;
 4. noise and shuffle are drawn and committed;
-5. only then do rows leave, and they are always these.
+5. only then are rows returned, and always the same ones.
 
-A crash between any two steps is finished by repeating the call: the id is the same, so it is paid once; what
-was drawn and committed is never drawn again. From step 4 on a missing log is an error. Answers go through the
-log (`dpbandits.outsourced.curator.answers`), so that no crash and, with a ledger, no copy of the directory
-can answer a row anew. A secret made with a ledger opens with it only.
+After a crash between any two steps, repeating the call finishes them. The id is the same, so the account is
+charged once, and a committed draw is never drawn again. From step 4 on a missing log is an error. Answers go
+through the log (`dpbandits.outsourced.curator.answers`): no crash, and with a ledger no copy of the
+directory, can give a second answer to a row. A secret directory created with a ledger can be opened only with
+it.
 
-A failed evaluation takes its slot like any other. Where answers are noised it is answered, as the middle of
-the public bounds is and under the same noise, so that the modeler cannot tell; where they are exact, and no
-promise covers them, the modeler is told that there is none.
+A failed evaluation uses its slot like any other. If answers have noise, it is answered like the middle of the
+public bounds with the same noise, so that the modeler cannot detect it. If answers are exact, which no
+guarantee covers, the modeler is told that there is no answer.
 
-What was drawn, and on which terms, is part of the state (`dpbandits.state.release_log`): the guarantee is
-derived from it and from the parameters, and built anew when what the state says of the releases has changed.
+The state records the releases and their terms (`dpbandits.state.release_log`). The guarantee is derived from
+this record and the parameters, and computed anew when the record changes.
 
-One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
-fork (`dpbandits.state.holder`). Several processes may open one directory: they take turns by a lock file.
+Each curator object belongs to one process and serves one thread at a time. It cannot be copied, pickled or
+used after a fork (`dpbandits.state.holder`). Several processes may open one directory; a lock file serialises
+them.
 """
 
 import json
@@ -76,9 +78,10 @@ class CuratorTuning:
     Args:
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response"; see
             `dpbandits.privacy.rows.choose_row_mechanism`.
-        cells_per_dimension: for "randomised_response".
-        answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
-            a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
+        cells_per_dimension: Number of cells per dimension for "randomised_response".
+        answer_after: Public time in seconds, at least 1, after which every answer is returned,
+            however long its evaluation takes. A `Command` is stopped at half of that time, and has then
+            failed. None returns answers as soon as they are known.
     """
 
     mechanism: str = "auto"
@@ -91,32 +94,32 @@ class Curator(Held):
     """Publish a table's rows with noise, and answer for them.
 
     Args:
-        table: a data frame (pandas, polars, pyarrow) or a mapping of columns.
-        contexts: the columns to publish, all `Range`s with public bounds.
-        privacy: the promise for one row's position; its distance is in public coordinates.
-        objective: what answers are: the name of a column, a function of the row's own id, or a `Command`.
-        ids: name of the column with the rows' own ids, for functions and commands, which get them as text;
-            the row's place in the table where None.
-        user: name of the column with the person whose row it is, of whom the first
-            `privacy.rows_per_user` rows are released and the others left out; None where every row is
-            another person's, which is not checked then.
-        cap: evaluations at most, those that failed included; by default one for each row of the table.
-        answers: noise on answers, or None: exact answers, which the guarantee does not cover.
+        table: Data frame (pandas, polars, pyarrow) or mapping of columns.
+        contexts: Columns to publish, all `Range`s with public bounds.
+        privacy: Guarantee for one row's position; its distance is in public coordinates.
+        objective: Source of answers: the name of a column, a function of the row's own id, or a `Command`.
+        ids: Name of the column of the rows' own ids, which functions and commands receive as text. If None,
+            the id is the row's place in the table.
+        user: Name of the column of the person who owns the row. The first `privacy.rows_per_user` rows of
+            each person are released, and the others left out. If None, every row is assumed to belong to
+            another person, which is not checked.
+        cap: Largest number of evaluations, including failed ones; by default the number of rows.
+        answers: Noise on answers; None for exact answers, which the guarantee does not cover.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
-        secret: directory for the secret side, or a `SecretDirectory` with the account that pays, whose
-            ledger watches over it, and the key that seals it; None keeps everything in memory, for studies.
-        tuning: what is rarely needed: how rows are noised, and when an answer leaves.
+        secret: Directory for the secret state, or a `SecretDirectory` with the account that is charged, the
+            ledger that detects copies, and the key that encrypts it. None keeps everything in memory, for
+            studies.
+        tuning: Settings that are rarely needed: the noise on rows, and the time of answers.
 
     Raises:
         InvalidData: the table lacks a column, or has fewer than two rows.
-        InvalidParameter: arguments of another kind, or that cannot work together.
-        ProtocolError: the secret directory holds a release already (`Curator.open`), or one of another table
-            or other parameters, or is open to others.
-        ForkedState: the ledger has seen another copy of the secret directory go on.
+        InvalidParameter: an argument is of another kind, or the arguments do not fit together.
+        ProtocolError: the secret directory holds a finished release (see `Curator.open`), or one with another
+            table or other parameters, or other users may read it.
+        ForkedState: the ledger has seen another copy of the secret directory in use.
 
-    A row takes its slot whatever it holds: with a cell that cannot be read it is released as the centre would
-    be, and without a finite answer or an id of its own its evaluation fails. Try a table first with
-    `Schema.check`.
+    Every row takes its slot, whatever it holds. A row with an unreadable cell is released like the centre.
+    Without a finite answer or its own id, its evaluation fails. Check a table with `Schema.check` first.
 
     Example:
         >>> from dpbandits import Range, RowDP, Schema
@@ -155,8 +158,8 @@ class Curator(Held):
         _checks.an(user, str, name="user", pass_="the name of a column", optional=True)
         if privacy.rows_per_user > 1 and user is None:
             raise InvalidParameter(
-                f"privacy covers {privacy.rows_per_user} rows of a person: name the column that says whose a "
-                "row is, user="
+                f"privacy covers {privacy.rows_per_user} rows of a person: pass user=, the name of the "
+                "column of the rows' owners"
             )
         noise = SecureNoise() if noise is None else noise
         _checks.an(noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
@@ -172,8 +175,8 @@ class Curator(Held):
             )
         if user is not None and column is None and ids is None:
             raise InvalidParameter(
-                "with user= rows are left out, and their places are not the table's: name the column of "
-                "their own ids, ids=, or of answers, objective="
+                "user= leaves rows out, so that places differ from the table's: pass ids=, the name of the "
+                "column of the rows' own ids, or objective=, that of answers"
             )
         rows = TableRows.read(
             table, scaling=scaling, answers=column, ids=ids, user=user, rows_per_user=privacy.rows_per_user
@@ -217,19 +220,20 @@ class Curator(Held):
     def open(
         cls, secret: str | os.PathLike[str] | SecretDirectory, *, objective: Objective | Command | None = None
     ) -> "Curator":
-        """Go on from a secret directory, without the table.
+        """Open a secret directory without the table.
 
         Args:
-            secret: the directory, with the ledger and the key that it was made with.
-            objective: the function or command, where answers are no column of the table.
+            secret: The directory, with the ledger and the key that it was created with.
+            objective: Function or command, if answers are no column of the table.
 
         Raises:
-            MissingState: no curator there.
-            ProtocolError: the release was never finished: repeat the constructor with the table; or it was
-                made with a ledger, and none was passed.
-            InvalidParameter: no path; or an objective came for answers that are a column of the table.
+            MissingState: the directory holds no curator.
+            ProtocolError: the release was not finished, so the constructor must be repeated with the table;
+                or the directory was created with a ledger, and none was passed.
+            InvalidParameter: `secret` is no path, or `objective` was passed and answers are a column of the
+                table.
             CorruptState: the state is damaged, or the log of answers is missing or was changed.
-            ForkedState: another copy of the directory has gone on.
+            ForkedState: another copy of the directory is in use.
         """
         secret, objective = _directory(secret), _callable(objective)
         curator = cls.__new__(cls)
@@ -238,11 +242,11 @@ class Curator(Held):
             saved = secret.load()
             public = dict(saved.state.public)
             if not saved.state.arrays:
-                raise ProtocolError("this release was begun and not finished: repeat it with the table")
+                raise ProtocolError("this release was not finished: repeat the constructor with the table")
             if public["witnessed"] and secret.ledger is None:
                 raise ProtocolError(
-                    "this secret was made with a ledger, which refuses a second copy of it: open it with "
-                    "that ledger"
+                    "this secret directory was created with a ledger, which refuses a second copy of it: "
+                    "open it with that ledger"
                 )
             if objective is not None and "column" in saved.state.arrays:
                 raise InvalidParameter("objective: answers of this release are a column of its table")
@@ -263,12 +267,12 @@ class Curator(Held):
         *,
         file_format: Literal["npy", "parquet"] = "npy",
     ) -> PublishedRows:
-        """The rows; saved to `directory` as well, if given. Every call gives the same ones.
+        """Return the published rows, the same at every call, and save them to `directory` if given.
 
         Raises:
-            BudgetExceeded: the account cannot pay; nothing was drawn.
-            ProtocolError: the directory holds something else; nothing was paid or drawn.
-            MissingExtra: parquet without pyarrow; nothing was paid or drawn.
+            BudgetExceeded: the account's budget does not suffice; nothing was drawn.
+            ProtocolError: the directory holds something else; nothing was charged or drawn.
+            MissingExtra: parquet needs pyarrow, which is not installed; nothing was charged or drawn.
         """
         if directory is not None:
             check_target(directory, file_format=file_format, release_id=self.release_id)
@@ -287,12 +291,12 @@ class Curator(Held):
 
     @property
     def release_id(self) -> str:
-        """Random name of what is published."""
+        """Random name of the release."""
         return self._holder.lineage
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of the published rows and the answers, on the terms they were released on."""
+        """Guarantee of the published rows and the answers, by the terms of their release."""
         column = self._raw.answers is not None if self._raw is not None else "column" in self._kept()[0]
         past = tuple(self._holder.log)
         status = "simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status
@@ -321,43 +325,43 @@ class Curator(Held):
 
     @property
     def cap(self) -> int:
-        """Evaluations at most, those that failed included."""
+        """Largest number of evaluations, including failed ones."""
         return int(self._public["cap"])
 
     # -- answers -----------------------------------------------------------------------------------
 
     @property
     def answered(self) -> list[tuple[int, float]]:
-        """(row, answer) in the order they were given; all of it has left."""
+        """(row, answer) pairs in the order in which they were given."""
         return self._log.entries
 
     @property
     def unsafe_unreadable(self) -> int:
-        """Rows that could not be read and are released as the centre would be: for the curator's eyes only.
+        """Number of unreadable rows, which are released like the centre. Only the curator may see it.
 
-        It is 0 once the rows have been drawn, when the table is gone.
+        It is 0 after the rows were drawn, when the table is no longer in memory.
         """
         return 0 if self._raw is None else self._raw.unreadable
 
     @property
     def unsafe_failures(self) -> list[str]:
-        """Which evaluations of this process failed, and how: for the curator's eyes only."""
+        """Failed evaluations of this process, with their reasons. Only the curator may see them."""
         return list(self._failures)
 
     @in_turn
     def answer(self, row: int) -> float:
-        """The answer of a published row: evaluated once, durable before it is returned.
+        """Return the answer of a published row: evaluated once, and durable before it is returned.
 
-        Where answers are noised, an objective that fails, takes too long or gives no finite number is
-        answered as the middle of the public bounds is: nothing but the curator's own notes
-        (`unsafe_failures`, `failures.log`) tells the two apart.
+        If answers have noise, a failure of the objective, a time-out, or a value that is not finite is
+        answered like the middle of the public bounds. Only the curator's own notes (`unsafe_failures`,
+        `failures.log`) record the difference.
 
         Raises:
-            ProtocolError: nothing was published; there is no objective, or its program is not found, and
+            ProtocolError: no row was published; there is no objective, or its program is not found, and
                 nothing was evaluated; or answers are exact and the objective failed: ask again.
-            UnknownDecision: no such row.
+            UnknownDecision: the release has no such row.
             AlreadyTold: the row was answered before (`answer_again`).
-            HorizonExceeded: the cap is reached; an evaluation that fails uses one, too.
+            HorizonExceeded: the cap is reached; failed evaluations count.
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._locked():
@@ -380,7 +384,7 @@ class Curator(Held):
 
     @in_turn
     def answer_again(self, row: int) -> float:
-        """The answer that was given for a row before, for a modeler that lost it.
+        """Return the answer that a row was given before, for a modeler that lost it.
 
         Raises:
             UnknownDecision: the row was not answered.
@@ -390,7 +394,7 @@ class Curator(Held):
             published, log = self._settled()
             value = log.get(published.number(row))
         if value is None:
-            raise UnknownDecision("this row was not answered yet: ask for it")
+            raise UnknownDecision("this row was not answered: call answer first")
         return value
 
     def __repr__(self) -> str:
@@ -411,7 +415,7 @@ class Curator(Held):
         secret: SecretDirectory | None,
         raw: TableRows | None = None,
     ) -> None:
-        nested = "an objective cannot ask the curator that is waiting for it"
+        nested = "an objective may not call the curator that is evaluating it"
         self._holder = Holder(self._describe, what="curator", nested=nested)
         self._public, self._noise, self._mechanism = public, noise, mechanism
         self._privacy = RowDP.from_config(public["privacy"])
@@ -430,12 +434,12 @@ class Curator(Held):
         return nullcontext() if self._secret is None else self._secret.turn()
 
     def _plan(self, secret: SecretDirectory, rows: TableRows) -> None:
-        """An id, before anything is paid or drawn; an unfinished release is taken up again."""
+        """Commit an id before anything is charged or drawn, or continue an unfinished release."""
         earlier: Saved | None = None
         with suppress(FileNotFoundError):
             earlier = secret.load()
         if earlier is None:
-            if secret.ledger is not None and secret.account is not None:  # refused before anything is kept
+            if secret.ledger is not None and secret.account is not None:  # refuse before anything is stored
                 secret.ledger.after(secret.account.name, cost=self._cost())
             salt = secrets.token_bytes(16)
             table = {"salt": salt.hex(), "digest": rows.digest(salt)}
@@ -450,11 +454,11 @@ class Curator(Held):
             kind = "finished" if finished else "unfinished"
             raise ProtocolError(f"the {kind} release in this directory has other parameters")
         if rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:
-            raise ProtocolError("the release in this directory is of another table: name another directory")
+            raise ProtocolError("the release in this directory has another table: pass another directory")
         self._take_up(earlier)
 
     def _take_up(self, saved: Saved) -> None:
-        """Stand where the directory stands, and open for answers if there are rows."""
+        """Restore the directory's state, and open it for answers if rows were drawn."""
         name, ledger = self._public["account"], saved.ledger
         paying = None if name is None or ledger is None else Account(ledger, name)
         self._holder.take_up(saved, account=paying)
@@ -463,43 +467,41 @@ class Curator(Held):
         if saved.state.arrays:
             self._drawn = saved.state.arrays, saved.state.secret["ids"]
         uses = self._uses(drawn=bool(saved.state.arrays))
-        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # a record is of a row
+        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # of one row
         if saved.state.arrays:
             self._open()
 
     def _uses(self, *, drawn: bool) -> list[Release]:
-        """Everything that noise is used for; how many answers there are, their own log says."""
-        used = zip(RELEASES, self.guarantee.mechanisms, strict=False)  # no answers, no noise
+        """Return all uses of noise; the number of answers is in their own log."""
+        used = zip(RELEASES, self.guarantee.mechanisms, strict=False)  # exact answers have no noise
         return [
             Release(purpose=purpose, record=record, noise=self._noise, drawn=int(drawn), charge="")
             for purpose, record in used
         ]
 
     def _pay(self) -> None:
-        """Positions and answers, under the release's id: paid once, however often it is begun."""
+        """Charge positions and answers under the release's id, once however often this is repeated."""
         if self._holder.charged:
             self._holder.charge(cost=self._cost())
 
     def _cost(self) -> Cost:
         guarantee, cost = self.guarantee, cost_of_rows(self._privacy, self._answer_noise)
         if guarantee.certificate is None:
-            raise ProtocolError("nothing is proven of this release")  # rows_guarantee always proves something
+            raise ProtocolError("the guarantee has no certificate")  # rows_guarantee always makes one
         promise = replace(self._privacy, epsilon=guarantee.epsilon)
         proven = cost_of(guarantee.certificate, privacy=promise, status=guarantee.status, unit=cost.unit)
         return replace(proven, epsilon=cost.epsilon)
 
     def _draw(self) -> None:
-        """Draw the release. Raw rows meet noise here; the release is made durable, and then the rows leave
-        memory.
-        """
+        """Draw the release. Raw rows meet noise here; the release is made durable, the table discarded."""
         if self._raw is None:
-            raise ProtocolError("the table is not here: make the curator with the table")
+            raise ProtocolError("the table is not in memory: repeat the constructor with the table")
         if self._secret is not None:
             AnswerLog.create(self._secret.answers, self.release_id, ledger=self._secret.ledger)
         for use in self._uses(drawn=True):
             terms = terms_of_release(use.record, use.noise)
             self._holder.record(use.purpose, 0, terms, charge=use.charge)
-        if self._drawn is None:  # after a commit that failed, what was drawn is committed again
+        if self._drawn is None:  # after a failed commit, the same draw is committed again
             self._drawn = self._raw.draw(self._mechanism, self._noise)
         self._holder.commit()
         self._open()
@@ -517,7 +519,7 @@ class Curator(Held):
         )
 
     def _open(self) -> None:
-        """Give rows and answers of what was drawn; its log must be there."""
+        """Open the drawn release for rows and answers; its log must exist."""
         arrays, _ = self._kept()
         if self._secret is not None:
             self._log = AnswerLog.open(self._secret.answers, self.release_id, ledger=self._secret.ledger)
@@ -541,16 +543,16 @@ class Curator(Held):
         return self._drawn
 
     def _settled(self) -> tuple[PublishedRows, AnswerLog]:
-        """Rows and answers, after taking in what other processes have answered."""
+        """Return rows and answers, after reading the answers of other processes."""
         if self._published is None:
             raise ProtocolError("nothing was published yet: call publish() first")
         self._log.settle()
         return self._published, self._log
 
     def _evaluate(self, row: int, objective: Objective | Command | None) -> float:
-        """Return the answer of a published row before noise; the middle if noise follows and there is none.
+        """Return a row's answer before noise; on failure the middle of the bounds if noise follows.
 
-        Without an objective it stands in the table's own column.
+        Without an objective the answer is in the table's own column.
         """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])
@@ -558,10 +560,10 @@ class Curator(Held):
             value = float(arrays["column"][place])
             if np.isfinite(value):
                 return value
-            if self._answer_noise is not None:  # nothing is written down, which would take its time
+            if self._answer_noise is not None:  # no write, which would take visible time
                 self._failures.append(f"row {row} was answered as the middle of the bounds: it has no answer")
                 return self._answer_noise.middle
-        self._log.append(row)  # counts from now on, whatever comes
+        self._log.append(row)  # counts against the cap from now on
         try:
             own = place if ids is None else ids[place]
             if objective is None or own is None:
@@ -573,13 +575,13 @@ class Curator(Held):
             reason = f"row {row} was answered as the middle of the bounds: {failure}"
             self._failures.append(reason)
             if self._secret is not None:
-                with suppress(OSError):  # a full disk is no reason to tell the modeler
+                with suppress(OSError):  # a full disk must not change what the modeler sees
                     self._secret.note(reason)
             return self._answer_noise.middle
 
 
 def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
-    """The mechanism that a state's parameters describe."""
+    """Return the mechanism that a state's parameters describe."""
     described = public["mechanism"]
     return choose_row_mechanism(
         definition=RowDP.from_config(public["privacy"]).each_row,
@@ -600,6 +602,6 @@ def _callable(objective: Objective | Command | None) -> Objective | Command | No
     if objective is None or callable(objective):
         return objective
     raise InvalidParameter(
-        f"objective is a {type(objective).__name__}: pass a function of a row's id or a Command, or with the "
-        "table the name of a column"
+        f"objective is a {type(objective).__name__}: pass a function of a row's id, a Command, or, with the "
+        "table, the name of a column"
     )

@@ -1,15 +1,15 @@
-"""`SecretDirectory`: where a curator keeps its side, and what watches over it.
+"""`SecretDirectory`: the directory of a curator's secret state, and the ledger that detects copies of it.
 
-| file | what |
+| file | content |
 |---|---|
-| `curator.state` | which released row is which table row, ids, the objective's column, the released rows |
+| `curator.state` | place in the table of each released row, ids, the objective's column, released rows |
 | `answers.log`, `answers.log.end` | evaluations and answers (`dpbandits.outsourced.curator.answers`) |
-| `failures.log` | why objectives failed: nothing of it goes to the modeler |
-| `answers.lock`, `curator.state.lock` | the turns of several processes |
+| `failures.log` | reasons of failed evaluations, which the modeler does not see |
+| `answers.lock`, `curator.state.lock` | locks between processes |
 
-Mode 700, files 600, the owner's alone. No raw inputs are kept: of the table there is a keyed digest, by which
-another table is refused. It tells whoever reads this directory, and nobody else, whether a guess of the whole
-table is right in every row, at the price of a slow digest a guess (`TableRows.digest`).
+The directory has mode 700 and its files 600. No raw inputs are stored. A keyed digest of the table detects
+that another table is passed. It lets a reader of this directory, and nobody else, check a guess of the whole
+table, in every row, at the cost of a slow digest for each guess (`TableRows.digest`).
 """
 
 import os
@@ -36,18 +36,18 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SecretDirectory:
-    """The secret side's directory, and what belongs to it.
+    """The directory of the secret state, with its account, ledger and key.
 
     Args:
-        path: the directory; made by a curator that begins there.
-        account: pays for every release of these people; its ledger witnesses state and answers, and the
-            directory then opens with this ledger only.
-        ledger: the witness alone, where nothing is paid, or where a release is opened that was paid for.
-        key: seals the state; the log of answers, which the modeler has too, stays readable.
-        resume: take up a finished release of the same table and parameters instead of refusing.
+        path: Directory, created by the curator's constructor.
+        account: Account that is charged for releases of these people. Its ledger witnesses state and answers,
+            and the directory can then be opened with this ledger only.
+        ledger: Ledger as a witness alone, if nothing is charged or a charged release is reopened.
+        key: Key that encrypts the state. The log of answers, which the modeler has too, is not encrypted.
+        resume: True to continue a finished release of the same table and parameters instead of refusing it.
 
     Raises:
-        InvalidParameter: an argument of another kind, or the account of another ledger.
+        InvalidParameter: an argument is of another kind, or the account belongs to another ledger.
     """
 
     path: str | os.PathLike[str]
@@ -65,30 +65,30 @@ class SecretDirectory:
 
     @property
     def answers(self) -> Path:
-        """The log of answers."""
+        """Path of the log of answers."""
         return Path(self.path) / "answers.log"
 
     @property
     def failures(self) -> Path:
-        """Why there was no answer, line by line."""
+        """Path of the reasons of failed evaluations, one per line."""
         return Path(self.path) / "failures.log"
 
     def make(self) -> None:
-        """Make the directory if it is missing; see `check`. ProtocolError where it cannot be."""
+        """Create the directory if it is missing, and `check` it; ProtocolError if it cannot be created."""
         refuse_without_locks("the secret directory")
         try:
             Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ProtocolError("a file is in the secret directory's place: name another one") from None
+            raise ProtocolError("the secret directory's path is a file: pass another path") from None
         self.check()
 
     def check(self) -> None:
-        """See that the directory is there and its owner's alone.
+        """Check that the directory exists and that only its owner has access.
 
         Raises:
-            MissingState: there is none.
-            ProtocolError: others may read it.
-            StateError: others may put another in its place, or the platform has no POSIX locks.
+            MissingState: the directory does not exist.
+            ProtocolError: other users may read it.
+            StateError: other users may replace it, or the platform has no POSIX locks.
         """
         refuse_without_locks("the secret directory")
         folder = Path(self.path)
@@ -101,22 +101,22 @@ class SecretDirectory:
         refuse_if_others_write(folder, what="the secret directory")
 
     def turn(self) -> AbstractContextManager[None]:
-        """One process at a time; whoever waits here finds what the one before has left."""
+        """Return the lock between processes; its next holder sees the changes of the one before."""
         return locked(Path(self.path) / "answers.lock")
 
     def note(self, reason: str) -> None:
-        """Write down why there was no answer, for the curator's eyes only."""
+        """Record the reason of a failed evaluation, for the curator only."""
         descriptor = open_to_write(self.failures, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(descriptor, "a", encoding="utf-8") as lines:
             lines.write(f"{reason}\n")
 
     def begin(self, lineage: str, public: dict[str, Any], secret: dict[str, Any]) -> None:
-        """Commit a plan: position 0, an id before anything is paid or drawn."""
+        """Commit a plan at position 0: an id, before anything is charged or drawn."""
         plan = State(kind=KIND, version=VERSION, lineage=lineage, position=0, public=public, secret=secret)
         StateStore(self._state, self.ledger, self.key).commit(plan)
 
     def load(self) -> Saved:
-        """The last committed state; see `saved_state`."""
+        """Return the last committed state; see `saved_state`."""
         return saved_state(self._state, kind=KIND, version=VERSION, ledger=self.ledger, key=self.key)
 
     @property

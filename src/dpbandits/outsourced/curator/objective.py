@@ -1,4 +1,4 @@
-"""What an answer is computed by: a function of the row's own id, or a program."""
+"""Objectives that compute answers: functions of the row's own id, and programs (`Command`)."""
 
 import math
 import os
@@ -17,24 +17,24 @@ from dpbandits.errors import InvalidParameter, ProtocolError
 __all__ = ["Command", "Objective", "evaluated", "ready"]
 
 Objective = Callable[[object], float]
-"""A row's own id -> its answer."""
+"""Function from a row's own id to its answer."""
 
 _STOPPED_AT = 0.5
-"""Part of a pace after which a program is stopped: the rest is for what comes after it."""
+"""Share of the pace after which a program is stopped; the rest is for the steps that follow."""
 
 
 @worded
 @dataclass(frozen=True)
 class Command:
-    """An objective that is a program: run with the row's own id as its last argument, prints one number.
+    """An objective that is a program: it gets the row's own id as its last argument, and prints one number.
 
-    Its standard input is empty: what the curator's process reads (the modeler's questions) is not for it.
-    What it writes to standard error is dropped. While it runs, other users of the machine may read the id in
-    its list of processes.
+    Its standard input is empty, so that it cannot read the modeler's requests to the curator's process. Its
+    standard error is discarded. While it runs, other users of the machine may see the id in the list of
+    processes.
 
     Args:
-        line: program and arguments as a shell would split them; no shell is involved.
-        timeout: seconds after which it is stopped, with all that it has started, and counts as failed.
+        line: Program and arguments, split like a shell command; no shell is involved.
+        timeout: Time in seconds after which the program and its children are stopped; it has then failed.
     """
 
     line: str
@@ -46,15 +46,15 @@ class Command:
         try:
             words = shlex.split(self.line)
         except ValueError:
-            raise InvalidParameter("the command has an open quote") from None
+            raise InvalidParameter("command: expected closed quotes") from None
         if not words:
-            raise InvalidParameter("the command is empty")
+            raise InvalidParameter("command: expected the name of a program")
 
     def __call__(self, row_id: object) -> float:
-        """Run it for one row.
+        """Run the program for one row, and return its number.
 
         Raises:
-            ProtocolError: it cannot be started, fails, takes too long or prints no number.
+            ProtocolError: the program cannot be started, fails, takes too long or prints no number.
         """
         try:
             status, printed = self._run(str(row_id))
@@ -81,42 +81,42 @@ class Command:
                 if hasattr(os, "killpg"):
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(process.pid, signal.SIGKILL)
-                else:  # Windows: its children are left
+                else:  # Windows: child processes keep running
                     process.kill()
                 raise
         return process.returncode, printed
 
 
 def ready(objective: Objective | Command | None) -> Objective | Command:
-    """The objective, unless it can evaluate no row at all: said before one is named.
+    """Return the objective, or raise an error that concerns all rows before one is evaluated.
 
     Raises:
         ProtocolError: there is no objective, or its program is not found.
     """
     if objective is None:
-        raise ProtocolError("this curator has no objective: pass one to answer")
+        raise ProtocolError("this curator has no objective: pass objective= to answer rows")
     if isinstance(objective, Command) and shutil.which(shlex.split(objective.line)[0]) is None:
         raise ProtocolError("the answer command is not found (FileNotFoundError): nothing was evaluated")
     return objective
 
 
 def evaluated(objective: Objective | Command, own_id: object, *, pace: float | None = None) -> float:
-    """The finite answer of a row; with a pace, a program is stopped early enough to keep it.
+    """Return the finite answer of a row; with a pace, a program is stopped early enough to keep it.
 
     Raises:
-        ProtocolError: the objective failed or gave no finite number. What it said is not passed on: it may
-            hold the row's data, or dress as one of our public errors.
+        ProtocolError: the objective failed or returned no finite number. Its own message is not passed on: it
+            may contain the row's data, or imitate one of this library's errors.
     """
     if isinstance(objective, Command) and pace is not None:
         objective = replace(objective, timeout=min(objective.timeout, _STOPPED_AT * pace))
     try:
         value = float(objective(own_id))
-    except KeyboardInterrupt:  # of whoever stops the curator: no failure of the row
+    except KeyboardInterrupt:  # from the person who stops the curator, not a failure of the row
         raise
-    except BaseException as error:  # sys.exit("...") and a cancelled task would leave their text behind, too
+    except BaseException as error:  # also SystemExit and CancelledError, whose text could hold data
         if isinstance(error, ProtocolError) and isinstance(objective, Command):
-            raise  # its texts are ours and hold no value
+            raise  # these messages are the library's own, without values
         raise ProtocolError(f"the objective failed ({type(error).__name__})") from None
     if not math.isfinite(value):
-        raise ProtocolError("the objective gave NaN or an infinite number")
+        raise ProtocolError("the objective returned NaN or an infinite number")
     return value

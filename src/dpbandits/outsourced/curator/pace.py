@@ -1,6 +1,6 @@
-"""When an answer leaves: the one place of this room that reads a clock.
+"""Delay of answers by a public time (`paced`), measured by the only clock in `outsourced`.
 
-Nothing of it is kept. A clock that jumps makes an answer leave late, or as soon as it is there.
+The clock's readings are not saved. If the clock jumps, an answer is returned late, or as soon as it is known.
 """
 
 import math
@@ -11,12 +11,12 @@ from time import monotonic, sleep
 __all__ = ["LEAST_PACE", "paced"]
 
 LEAST_PACE = 1.0
-"""Seconds: below, stopping a program and writing to a disk would show in when an answer leaves."""
+"""Smallest pace in seconds: below, the time to stop a program and to write to disk would be visible."""
 
 
 @contextmanager
 def paced(seconds: float | None) -> Iterator[None]:
-    """Leave `seconds` after the beginning, whatever happens inside; late, at the next multiple of them."""
+    """End after `seconds`, or after the next multiple of them if the content takes longer."""
     begun = monotonic()
     try:
         yield

@@ -1,1 +1,1 @@
-"""The modeler: a stranger who optimises over released rows."""
+"""The modeler: an untrusted party that optimises over released rows."""

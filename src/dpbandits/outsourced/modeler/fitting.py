@@ -1,16 +1,17 @@
-"""Kernel hyperparameters from the answers a modeler has, by marginal likelihood.
+"""Kernel hyperparameters from a modeler's answers, by marginal likelihood.
 
-Answers are few (tens), rows are noisy, and the choice must be the same for whoever rebuilds it. So the
-lengthscale and the share of variance that no position explains are searched on a fixed grid, one
-lengthscale a column if asked for, by coordinate descent; the mean and the variance are profiled out in
-closed form. The likelihood is that of the expected kernel under the release's noise law, so that noise in
-the inputs is not mistaken for a short lengthscale. Weak public priors keep few answers from deciding
-alone: log-normal around a third of the cube's side for lengthscales, and for the share w of an answer's
-variance that no position explains a density proportional to w^a (1 - w)^b in its log-odds: on real tables
-most of it, on a smooth function none.
+Answers are few (tens), rows are noisy, and the result must be reproducible. The lengthscale and the share of
+variance that no position explains are therefore searched on a fixed grid. With one lengthscale for each
+column, the search is coordinate descent. Mean and variance are profiled out in closed form. The likelihood
+uses the expected kernel under the release's noise law, so that noise in the inputs is not mistaken for a
+short lengthscale.
 
-The priors were chosen by `reproduction/tuning/outsourced.py` on tables and made-up worlds that no results
-page shows, and on tuning seeds of the paper's synthetic study.
+Weak public priors limit the influence of few answers. Lengthscales have a log-normal prior around a third of
+the cube's side. The unexplained share w of an answer's variance has a density proportional to w^a (1 - w)^b
+in its log-odds. On real tables w is large, and on smooth functions near zero.
+
+The priors were chosen by `reproduction/tuning/outsourced.py` on tables and simulated worlds that no results
+page uses, and on tuning seeds of the paper's synthetic study.
 """
 
 import math
@@ -28,23 +29,24 @@ from dpbandits.privacy.rows import NoiseLaw
 __all__ = ["Hyperparameters", "fit"]
 
 LENGTHSCALES = 2.0 ** np.arange(-4.0, 1.01, 0.5)
-"""Candidates, as multiples of half the cube's side (0.0625 ... 2)."""
+"""Candidate lengthscales, as multiples of half the cube's side (0.0625 ... 2)."""
 
 UNEXPLAINED = np.array([1e-6, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-"""Candidates for the variance that no position explains, as multiples of the kernel's."""
+"""Candidates for the variance that no position explains, as multiples of the kernel's variance."""
 
 PRIOR_LENGTHSCALE, PRIOR_SPREAD = 2.0**-0.5, 1.0
-"""Median, as a multiple of half the side, and deviation of the logarithm."""
+"""Prior median of a lengthscale, as a multiple of half the side, and standard deviation of its logarithm."""
 UNEXPLAINED_SHAPE = 0.3, 1.0
-"""a and b of the module's docstring."""
+"""The constants a and b of the module's docstring."""
 _SWEEPS = 2
+"""Number of passes of coordinate descent over the columns."""
 _WORK = 64 * 2
-"""Size of LAPACK's work space for the columns: a block of reflectors on two columns."""
+"""Size of LAPACK's workspace for two columns: a block of reflectors for each."""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """A fitted model: f has prior `mean` and `kernel`; answers scatter by `noise_sd` around f."""
+    """A fitted model: prior `mean` and `kernel` of f, and standard deviation `noise_sd` of answers."""
 
     kernel: Kernel
     mean: float
@@ -60,13 +62,14 @@ def fit(
     known_noise_sd: float = 0.0,
     per_column: bool = False,
 ) -> Hyperparameters:
-    """Fit to the (t, d) released rows that were answered with (t,) values in any unit, t >= 2.
+    """Fit a model to (t, d) released rows and their (t,) answers in any unit, t >= 2.
 
     Args:
-        inputs, answers, law: the rows, their answers, their noise law.
-        half_width: half the side of the public cube: the unit of the candidates.
-        known_noise_sd: noise that the curator adds to answers; on top of what is fitted.
-        per_column: one lengthscale a column instead of one for all.
+        inputs, answers, law: The rows, their answers, and the noise law of the rows.
+        half_width: Half the side of the public cube, the unit of the candidates.
+        known_noise_sd: Standard deviation of the noise that the curator adds to answers, in addition to the
+            fitted variance.
+        per_column: True for one lengthscale per column, False for one in total.
     """
     t, dim = inputs.shape
     mixture = law.difference_mixture()
@@ -107,20 +110,20 @@ def fit(
 
 
 def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[float, float, float, float]:
-    """Return the best profiled log likelihood over the unexplained part: (value, part, variance, mean).
+    """Return (value, part, variance, mean) of the best profiled log likelihood over the unexplained part.
 
     The lower triangle of the matrix is read and overwritten. The matrix is made tridiagonal once. Each
     candidate then costs O(t), because an unexplained part changes the diagonal alone.
 
     Args:
-        correlation: (t, t) in Fortran order: correlation of the answers' explained part.
+        correlation: (t, t) correlation of the answers' explained part, in Fortran order.
         answers: (t,) answers.
-        floor: least unexplained part.
+        floor: Smallest unexplained part.
     """
     t = len(answers)
     work, _ = dsytrd_lwork(t, lower=1)
     reflectors, diagonal, beside, factors, _ = dsytrd(correlation, lower=1, lwork=int(work), overwrite_a=1)
-    sides = np.array([np.ones(t), answers]).T  # in Fortran order, as LAPACK needs it
+    sides = np.array([np.ones(t), answers]).T  # LAPACK needs Fortran order
     sides[1:], _, _ = dormqr("L", "T", reflectors[1:, :-1], factors, sides[1:], _WORK)
     unexplained = UNEXPLAINED + floor
     likelihoods, variances, means = np.empty((3, len(unexplained)))

@@ -1,29 +1,29 @@
-"""The modeler: a stranger who optimises over published rows by asking for their answers.
+"""The modeler: an untrusted party that optimises over published rows by asking for their answers.
 
-GP-UCB over rows. The next row maximises
+It uses GP-UCB over rows. The next row maximises
 
     mean + sqrt(weight * signal variance),
 
-with the posterior of `dpbandits.outsourced.modeler.posterior` (the noise of the rows is in the kernel). The
-variance is that of the part a row shares with others: the rest, its nugget, is no reason to explore, since
-asking the row teaches nothing else. No row is asked twice.
+under the posterior of `dpbandits.outsourced.modeler.posterior`, whose kernel includes the noise of the rows.
+The signal variance belongs to the part that a row shares with others. The rest, its nugget, is no reason to
+explore, because only that row's own answer depends on it. No row is asked for twice.
 
 With a known kernel the weight is `exploration`. With a fitted one it is
 
     exploration * share^2,    share = signal variance / (signal variance + nugget + fitted noise variance),
 
-as only that share of what is unknown of the row's answer would tell about other rows. On a smooth function
-and exact positions the share is near one. On a table where positions explain a tenth of the answers it is a
-tenth: there is little to be learned from one row, and the rows with the best means are asked.
+as only this share of the uncertainty about a row's answer is informative about other rows. On a smooth
+function with exact positions the share is near 1. If positions explain a tenth of the answers, it is a tenth.
+One row then reveals little, and the rows with the best means are asked for.
 
-Everything here is computed from what was published and the answers: it is post-processing of the one and of
-the other, whatever the curator promised about them. Choices are a function of (rows, configuration, answers
-in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other linear
-algebra libraries may round differently, which can only matter where two rows nearly tie. Scores are compared
-in units of the prior standard deviation (see `ties.TIE`).
+The modeler computes with the release and the answers only, so it is post-processing of both and does not
+change the curator's guarantee. Choices are a function of (rows, configuration, answers in order).
+`Modeler.replay` rebuilds them from these, bit for bit on one machine. Other linear algebra libraries may
+round differently, which matters only for near ties between rows. Scores are compared in units of the prior
+standard deviation (see `ties.TIE`).
 
-`exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen; how it falls, on the
-tuning tables and worlds of `reproduction/studies/outsourced_worlds.py` and these seeds.
+`exploration` was tuned on the seeds below 1,000,000 of the synthetic study. The share's form was chosen on
+the tuning tables and worlds of `reproduction/studies/outsourced_worlds.py` and on these seeds.
 """
 
 import math
@@ -52,14 +52,15 @@ from dpbandits.policy.coins import PublicCoins, best_row
 __all__ = ["DEFAULT_EXPLORATION", "Modeler"]
 
 DEFAULT_EXPLORATION = 12.0
+"""Default weight of the variance, see the module."""
 _FIRST_ROWS = 5
-"""Rows chosen at random before hyperparameters are first fitted."""
+"""Number of rows chosen at random before hyperparameters are first fitted."""
 _REFIT_GROWTH = 1.3
-"""Hyperparameters are fitted again whenever the answers have grown by this factor."""
+"""Growth of the number of answers after which hyperparameters are fitted again."""
 _LARGEST_ANSWER = 1e100
-"""Sums of squares of larger ones would leave float64."""
+"""Largest answer in absolute value; sums of squares of larger ones could overflow."""
 _KNOWN_NOISE = 1e-3
-"""Noise of exact answers, as a share of the kernel's standard deviation: keeps factors well conditioned."""
+"""Standard deviation assumed for exact answers, as a share of the kernel's, for numerical stability."""
 
 
 @worded
@@ -67,22 +68,23 @@ class Modeler(Seen, Configured):
     """Optimise over published rows by ask and tell.
 
     Args:
-        published: the rows; `PublishedRows.load` reads a directory.
-        kernel: covariance of the objective in public coordinates (see `PublishedRows.transform`); None fits a
-            squared-exponential kernel by marginal likelihood to the answers.
-        horizon: how many rows will be asked for at most.
-        maximise: False looks for the smallest answer.
-        mean: prior mean, for a known kernel.
-        noise_sd: scatter of answers around f at the true position, for a known kernel; the noise that the
-            release says the curator adds to answers is counted on top.
+        published: The rows; `PublishedRows.load` reads a directory.
+        kernel: Covariance of the objective in public coordinates (see `PublishedRows.transform`). None fits a
+            squared-exponential kernel to the answers by marginal likelihood.
+        horizon: Largest number of rows to ask for.
+        maximise: False to search for the smallest answer.
+        mean: Prior mean, for a known kernel.
+        noise_sd: Standard deviation of answers around f at the true position, for a known kernel. The noise
+            that the curator adds to answers, by the release's description, is added to it.
         posterior: "auto", "flat", "box" or "plugin".
-        exploration: weight of the variance, see the module.
-        per_column: with kernel=None, fit one lengthscale a column (also by default) or one for all.
-        seed: public seed of the first rows and of ties.
+        exploration: Weight of the variance, see the module.
+        per_column: With kernel=None, True for one lengthscale per column (the default), False for one in
+            total.
+        seed: Public seed of the first rows and of ties.
 
     Raises:
-        InvalidParameter: a horizon above the number of rows or the release's cap, a kernel that the
-            posterior cannot work with, a mean or noise without a kernel, or `per_column` with one.
+        InvalidParameter: the horizon exceeds the number of rows or the release's cap, the posterior does not
+            support the kernel, or `mean`, `noise_sd` or `per_column` do not go with the kernel argument.
 
     Example:
         >>> from dpbandits.outsourced.publish import PublishedRows
@@ -124,7 +126,7 @@ class Modeler(Seen, Configured):
                 f"horizon is {horizon}, expected an integer from 1 to the {n} rows of the release"
             )
         if cap is not None and horizon > cap:
-            raise InvalidParameter(f"horizon is {horizon}, the release's curator answers {cap} rows at most")
+            raise InvalidParameter(f"horizon is {horizon}, expected at most {cap}, the curator's cap")
         self.exploration = _checks.number(exploration, name="exploration", exclusive=False)
         self.mean = _checks.number(mean, name="mean", minimum=-1e100)
         if noise_sd is not None:
@@ -133,10 +135,10 @@ class Modeler(Seen, Configured):
         self.seed = _checks.integer(seed, name="seed", minimum=0)
         if kernel is None and (mean != 0.0 or noise_sd is not None):
             raise InvalidParameter(
-                "mean and noise_sd belong to a known kernel: pass it too, or leave both out"
+                "mean, noise_sd: these belong to a known kernel: pass it too, or leave both out"
             )
         if kernel is not None and per_column:
-            raise InvalidParameter("per_column fits lengthscales, and a known kernel has its own: pass one")
+            raise InvalidParameter("per_column: pass either this, to fit lengthscales, or a known kernel")
         self.published, self.kernel, self.horizon = published, kernel, horizon
         self.maximise, self.per_column = maximise, per_column
         self.noise_sd, self.posterior = noise_sd, posterior
@@ -156,7 +158,7 @@ class Modeler(Seen, Configured):
 
     @worded
     def ask(self) -> int:
-        """The next row to ask for; its answer, and those of earlier asks, may still be pending.
+        """Return the next row to ask for; answers of earlier rows may still be pending.
 
         Raises:
             HorizonExceeded: `horizon` rows were asked for.
@@ -164,17 +166,16 @@ class Modeler(Seen, Configured):
         return self.ask_batch(1)[0]
 
     def ask_batch(self, size: int) -> list[int]:
-        """`size` different rows, each chosen as if the earlier ones had come out at their means."""
+        """Return `size` different rows, each chosen as if pending answers were equal to their means."""
         size = _checks.integer(size, name="size")
         if len(self._asked) + size > self.horizon:
             raise HorizonExceeded(
-                f"{len(self._asked)} of {self.horizon} rows were asked for, {size} more do not fit the "
-                "horizon"
+                f"{len(self._asked)} of {self.horizon} rows were asked for, {size} more exceed the horizon"
             )
         with one_thread():
             self._refit()
             posterior, unseen = self._posterior, self.pending
-            # answers that are still pending are imagined
+            # Treat pending answers as equal to their means.
             with nullcontext() if posterior is None or size == 1 > len(unseen) else posterior.imagining():
                 for _ in range(size):
                     if posterior is not None and unseen:
@@ -187,28 +188,28 @@ class Modeler(Seen, Configured):
 
     @worded
     def tell(self, row: int, answer: float) -> None:
-        """The curator's answer for a row that was asked for, in any order.
+        """Add the curator's answer of a row, in any order of rows.
 
         Raises:
             UnknownDecision: the row was not asked for.
-            AlreadyTold: its answer was told before.
-            InvalidData: not a finite number.
+            AlreadyTold: the row's answer was told before.
+            InvalidData: the answer is not a finite number.
         """
         self.tell_batch([row], [answer])
 
     def tell_batch(self, rows: Sequence[int], answers: Sequence[float]) -> None:
-        """Answers (k,) for rows (k,): all are checked before any is used."""
+        """Add answers (k,) of rows (k,); all are checked before any is used."""
         with reading("rows and their answers, one each", InvalidData):
             pairs = list(zip(rows, answers, strict=True))
         told: dict[int, float] = {}
         for row, answer in pairs:
             number = self.published.number(row)
             if number in told:
-                raise AlreadyTold("a row stands twice in this batch: each has one answer")
+                raise AlreadyTold("this batch holds a row twice: expected one answer for each row")
             if not self._taken[number]:
-                raise UnknownDecision("this row was not asked for: tell answers of asked rows only")
+                raise UnknownDecision("row: it was not asked for; tell answers of asked rows only")
             if number in self._answers:
-                raise AlreadyTold("the answer of this row was told before")
+                raise AlreadyTold("row: its answer was told before")
             try:
                 value = float(answer)
             except (TypeError, ValueError, OverflowError):
@@ -227,27 +228,27 @@ class Modeler(Seen, Configured):
 
     @property
     def pending(self) -> list[int]:
-        """Rows asked for and not yet told, in the order of asking."""
-        if len(self._answers) == len(self._asked):  # this is so at every ask of one row at a time
+        """Rows that were asked for and not told, in the order of asking."""
+        if len(self._answers) == len(self._asked):  # always the case if one row is asked for at a time
             return []
         return [row for row in self._asked if row not in self._answers]
 
     @property
     def answered(self) -> list[tuple[int, float]]:
-        """(row, answer) pairs in the order they were told."""
+        """(row, answer) pairs in the order in which they were told."""
         return list(self._answers.items())
 
     def recommend(self) -> int:
-        """The answered row that is best.
+        """Return the best answered row.
 
-        By its answer where answers are exact; by its posterior mean where the curator adds noise to
-        them, since the largest of many noisy numbers is mostly luck.
+        If answers are exact it is the row with the best answer. If the curator adds noise to them it is the
+        row with the best posterior mean, since the largest of many noisy answers is mostly chance.
 
         Raises:
-            UnknownDecision: nothing was answered yet.
+            UnknownDecision: no row was answered.
         """
         if not self._answers:
-            raise UnknownDecision("no row was answered yet: there is nothing to recommend")
+            raise UnknownDecision("no row was answered: tell an answer first")
         if self.published.answer_noise_sd > 0.0:
             self._refit()
         if self.published.answer_noise_sd > 0.0 and self._posterior is not None:
@@ -256,18 +257,18 @@ class Modeler(Seen, Configured):
         return max(self._answers, key=lambda row: self._sign * self._answers[row])
 
     def predict(self) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (n,) of every row's value, in the answers' unit.
+        """Return posterior mean and standard deviation (n,) of each row's value, in the answers' unit.
 
         Raises:
-            UnknownDecision: hyperparameters have not been fitted yet (fewer than two answers).
+            UnknownDecision: hyperparameters are not fitted yet, as there are too few answers.
         """
         self._refit()
         if self._posterior is None:
-            raise UnknownDecision("no model yet: it is fitted after the first answers, or pass a kernel")
+            raise UnknownDecision("no model yet: tell more answers, or pass a kernel")
         return self._sign * self._posterior.mean, np.sqrt(self._posterior.variance)
 
     def diagnostics(self) -> dict[str, Any]:
-        """The model in use, from public numbers and answers."""
+        """Return the current model, which depends on public numbers and answers."""
         fitted = self._hyperparameters
         kernel = self.kernel if fitted is None else fitted.kernel
         return {
@@ -282,17 +283,17 @@ class Modeler(Seen, Configured):
     # -- rebuilding --------------------------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready configuration: with the rows and the answers it determines every choice."""
+        """Return the JSON-ready configuration; with rows and answers it determines every choice."""
         return super().to_config() | {"release": self.published.release_id}
 
     @classmethod
     def from_config(  # type: ignore[override]  # rows are no configuration
         cls, config: Mapping[str, Any], published: PublishedRows
     ) -> "Modeler":
-        """A fresh modeler of the same configuration.
+        """Return a fresh modeler with this configuration.
 
         Raises:
-            InvalidParameter: not such a configuration, or made for another release.
+            InvalidParameter: the configuration is of something else, or was made for another release.
         """
         with reading("the configuration of an outsourced.Modeler"):
             fields = dict(config)
@@ -304,7 +305,7 @@ class Modeler(Seen, Configured):
     def replay(
         cls, config: Mapping[str, Any], published: PublishedRows, answers: Sequence[tuple[int, float]]
     ) -> "Modeler":
-        """Rebuild a modeler that asked one row at a time from its answers, checking every choice.
+        """Rebuild a modeler that asked for one row at a time from its answers, and check every choice.
 
         Raises:
             InvalidData: a row in `answers` is not the one that the modeler would have asked for.
@@ -339,7 +340,7 @@ class Modeler(Seen, Configured):
             self._posterior.add(row, self._sign * answer)
 
     def _refit(self) -> None:
-        """Fit hyperparameters when there are enough new answers; a function of the answers alone."""
+        """Fit hyperparameters if there are enough new answers; the result depends on the answers alone."""
         t = len(self._answers)
         if self.kernel is not None or t < min(_FIRST_ROWS, self.horizon) or t < 2:
             return
@@ -358,21 +359,21 @@ class Modeler(Seen, Configured):
         self._start(fitted.kernel, fitted.mean, max(fitted.noise_sd, least))
 
     def _weights(self, posterior: RowPosterior, signal: FloatArray) -> FloatArray | float:
-        """The variance's weight, for all rows or for each (n,); see the module."""
+        """Return the variance's weight, one for all rows or (n,); see the module."""
         if self._hyperparameters is None:
             return self.exploration
         share: FloatArray = signal / (signal + posterior.nugget + posterior.noise_sd**2)
         return self.exploration * share**2
 
     def _next(self, posterior: RowPosterior | None, position: int) -> int:
-        if posterior is None or posterior.is_empty:  # nothing to go by: any row
+        if posterior is None or posterior.is_empty:  # without answers every row is equally good
             score = np.zeros(self.published.n)
         else:
             score = posterior.signal_variance
             score *= self._weights(posterior, score)
             np.sqrt(score, out=score)
             score += posterior.centred_mean
-            score /= posterior.scale  # ties do not depend on the answers' unit
+            score /= posterior.scale  # makes ties independent of the answers' unit
         score[self._taken] = -np.inf
         return best_row(
             score, lambda: self._coins.uniform("outsourced-tie", position, position + 1, 1).item()

@@ -1,16 +1,16 @@
-"""Posterior of a modeler about every row of a release: a Gaussian process that expects the noise.
+"""Posterior of a modeler about every row of a release: a Gaussian process that accounts for the noise.
 
-Two ways to treat the unknown position x behind a released row z = x + e:
+There are three ways to treat the unknown position x of a released row z = x + e:
 
-- **flat**: any position is as likely as another, so x given z is z - e. The kernel averages in closed
-  form (`dpbandits.models.expected_kernel`); the cost is that of an exact kernel with ten terms.
-- **box**: positions are uniform in the public cube, so x given z is weighted by the noise's density
-  and cut off at the cube's faces (`BoxAverages`). For strong noise, published rows lie far outside of the
-  cube, and knowing that no row does is worth a lot.
-- **plugin**: z is taken for x. To compare with; it is what the published method does.
+- **flat**: all positions are equally likely, so x given z is z - e. The kernel is averaged in closed form
+  (`dpbandits.models.expected_kernel`), at the cost of an exact kernel with ten terms.
+- **box**: positions are uniform in the public cube. The law of x given z is proportional to the noise's
+  density, restricted to the cube (`BoxAverages`). With strong noise, published rows lie far outside the cube,
+  and this restriction is very informative.
+- **plugin**: z is used as x, as in the published method. It serves as a baseline.
 
-In the first two, a row's own variance exceeds that of the shared part by its *nugget*, which only the row's
-own answer can explain. `signal_variance` is the variance without it: what asking teaches about other rows.
+With flat and box, a row's variance exceeds that of the shared part by its *nugget*, which only the row's own
+answer can explain. `signal_variance` is the variance without it: what an answer reveals about other rows.
 """
 
 import math
@@ -38,34 +38,36 @@ __all__ = ["GRID", "BoxAverages", "PosteriorKind", "RowPosterior", "choose_poste
 PosteriorKind = Literal["flat", "box", "plugin"]
 
 GRID = {1: 400, 2: 40, 3: 12}
-"""Points along each side of the cube on which positions are averaged, by dimension."""
+"""Number of grid points along each side of the cube, over which positions are averaged, by dimension."""
 
 STRONG_NOISE = 0.08
-"""The box pays when the noise's standard deviation exceeds this share of half the cube's side."""
+"""Standard deviation of noise, as a share of half the cube's side, above which the box is used."""
 _GRID_STEPS = 0.8
-"""... and this many steps of the grid, which could not resolve weaker noise."""
+"""Number of grid steps that the standard deviation must also exceed: the grid cannot resolve weaker noise."""
 
 _LARGEST_BOX = 5e8
-"""Entries above which the rule no longer chooses the box: some ten seconds a fit."""
+"""Largest number of weights for which the rule chooses the box: about ten seconds for each fit."""
 
 _FEATURES = 192
+"""Number of Mercer features of the box."""
 _LEAST_SHARE = 1e-6
+"""Share of the kernel's variance that all omitted features together may have."""
 _CHUNK_ELEMENTS = 1 << 18
-"""Entries of the (rows, grid) matrix computed at a time: stays in cache."""
+"""Number of entries of the (rows, grid) matrix computed at a time, so that they fit into the cache."""
 _KEPT_ELEMENTS = 1 << 25
-"""Entries kept in single precision between fits (128 MiB); beyond, they are computed for every fit."""
+"""Largest number of entries stored in single precision between fits (128 MiB); more are recomputed."""
 
 _Single = NDArray[np.float32]
 
 
 def choose_posterior(*, n: int, law: NoiseLaw, kernel: Kernel, half_width: float) -> PosteriorKind:
-    """The rule for `posterior="auto"`, from public numbers.
+    """Return the posterior for `posterior="auto"`, from public numbers.
 
-    box in up to three dimensions for cells, for noise above `STRONG_NOISE` half widths (unless there are
-    very many rows), and for kernels without a closed form; flat otherwise.
+    It is the box, in up to three dimensions, for cells, for noise above `STRONG_NOISE` half widths (unless
+    there are very many rows), and for kernels without a closed form. Otherwise it is flat.
 
     Raises:
-        InvalidParameter: neither can work.
+        InvalidParameter: neither of them supports this release and kernel.
     """
     base, _ = strip_scale(kernel)
     closed = isinstance(base, SquaredExponential) and base.columns is None
@@ -87,16 +89,16 @@ class RowPosterior:
     """Gaussian process over the rows of a release.
 
     Args:
-        published: the rows, with the law of their noise.
-        kernel: covariance of f at true positions, in public coordinates.
-        noise_sd: standard deviation of an answer around f(x), above 0.
-        mean: prior mean of f.
-        kind: see the module; "auto" asks `choose_posterior`.
-        capacity: answers to reserve memory for.
-        weights: for `box`: what an earlier posterior of the same rows computed (`weights`).
+        published: The rows, with the law of their noise.
+        kernel: Covariance of f at true positions, in public coordinates.
+        noise_sd: Standard deviation of an answer around f(x), above 0.
+        mean: Prior mean of f.
+        kind: One of the kinds of the module; "auto" uses `choose_posterior`.
+        capacity: Number of answers to reserve memory for.
+        weights: Averages of an earlier `box` posterior of the same rows (`weights`), or None.
 
     Attributes:
-        scale: prior standard deviation of a row's value: the unit in which scores are compared.
+        scale: Prior standard deviation of a row's value, the unit in which scores are compared.
     """
 
     def __init__(
@@ -138,21 +140,21 @@ class RowPosterior:
         self._process = PoolGP(kernel=row_kernel, pool=pool, noise_sd=noise_sd, capacity=capacity)
 
     def add(self, row: int, answer: float) -> None:
-        """Learn the answer of a row."""
+        """Add the answer of a row."""
         self._process.add(row, answer - self.prior_mean)
 
     def imagining(self) -> AbstractContextManager[None]:
-        """Return a context at whose end the answers added in it are removed."""
+        """Return a context manager that removes all answers added within it at its end."""
         return self._process.imagining()
 
     def imagine(self, rows: list[int]) -> None:
-        """Add answers at `rows` that are equal to their means: variances shrink, means stay."""
+        """Add answers at `rows` equal to their means: variances shrink, and means stay."""
         for row in rows:
             self._process.add(row, self._process.mean_at(row))
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing was added yet."""
+        """True if no answer was added."""
         return self._process.n_observations == 0
 
     @property
@@ -165,53 +167,53 @@ class RowPosterior:
 
     @property
     def centred_mean(self) -> FloatArray:
-        """(n,) posterior means of the rows' values, less the prior mean."""
+        """(n,) posterior means of the rows' values, minus the prior mean."""
         return self._process.mean
 
     @property
     def variance(self) -> FloatArray:
-        """(n,) posterior variances of the rows' values, nugget included."""
+        """(n,) posterior variances of the rows' values, including the nugget."""
         return self._process.variance
 
     @property
     def signal_variance(self) -> FloatArray:
-        """(n,) posterior variances without the nugget; meaningless for rows that were answered."""
+        """(n,) posterior variances without the nugget; meaningless for answered rows."""
         values = self._process.variance
         values -= self.nugget
         return np.maximum(values, 0.0, out=values)
 
 
 class BoxAverages:
-    """Averages of a kernel's features over where a row can lie: uniform in the cube, given its release.
+    """Averages of a kernel's features over the position of a row: uniform in the cube, given its release.
 
     With features k(x, y) = phi(x) . phi(y), two rows have covariance m(z) . m(z') for m(z) = E[phi(x) | z].
 
-    - Noise of Gaussian mixtures: p(x | z) is proportional to the noise's density at z - x, on a grid of the
-      cube. Squared distances are sums of one-dimensional ones, so nothing is lost to cancellation in single
-      precision, which the weights are computed in (relative errors near 1e-6, far below those of the grid).
-    - Cells: with probability `keep` uniform in the reported cell, else uniform outside of it. Each cell is
-      averaged over points of its own, so cells may be finer than the grid.
+    - Mixtures of Gaussian noise: p(x | z) is proportional to the noise's density at z - x, on a grid of the
+      cube. Squared distances are sums of one-dimensional ones, so single precision suffices for the weights
+      without cancellation (relative errors near 1e-6, far below those of the grid).
+    - Cells: x is uniform in the reported cell with probability `keep`, else uniform outside it. Each cell is
+      averaged over its own points, so cells may be finer than the grid.
 
-    Features whose share of the variance, all together, is below `_LEAST_SHARE` are left out; the row's nugget
-    takes what they would have explained. What depends on the release alone is the same for all kernels, so
-    it is kept when there is room.
+    Features are omitted if their joint share of the variance is below `_LEAST_SHARE`; the row's nugget
+    includes what they would explain. Values that depend on the release alone are the same for all kernels,
+    and are stored if they fit into memory.
 
     Args:
         inputs, law: (n, d) released rows, and their noise law.
-        half_width: the public cube is [-half_width, half_width]^d.
+        half_width: Half the side of the public cube [-half_width, half_width]^d.
 
     Raises:
-        InvalidParameter: more than three dimensions.
+        InvalidParameter: the release has more than three dimensions.
     """
 
     def __init__(self, inputs: FloatArray, law: NoiseLaw, half_width: float) -> None:
         dim = inputs.shape[1]
         if dim not in GRID:
             raise InvalidParameter(
-                f"posterior='box' works in up to {max(GRID)} dimensions, the release has {dim}"
+                f"posterior='box' needs at most {max(GRID)} dimensions, the release has {dim}"
             )
         if not isinstance(law, CellLaw | IsotropicLaw):
-            raise InvalidParameter(f"posterior='box' does not know the noise law {type(law).__name__}")
+            raise InvalidParameter(f"posterior='box' does not support the noise law {type(law).__name__}")
         self._axis = _midpoints(GRID[dim], half_width)
         self._grid = _product(self._axis, dim)
         self._cube = Box(low=np.full(dim, -half_width), high=np.full(dim, half_width))
@@ -222,16 +224,16 @@ class BoxAverages:
             self._kept = [self._weights(law, at) for at in self._chunks()]
 
     def average(self, kernel: Kernel) -> FloatArray:
-        """(n, m) with m(z) . m(z') = E[k(x, x') | z, z'] for x, x' uniform in the cube a priori."""
+        """Return (n, m) averages: m(z) . m(z') = E[k(x, x') | z, z'] for x, x' uniform a priori."""
         features = MercerFeatures(kernel=kernel, domain=self._cube, n_features=_FEATURES, scale=1.0)
         scale = math.sqrt(max(1.0, kernel.max_variance))
         on_grid = features(self._grid) * scale
-        left_out = np.cumsum((on_grid**2).mean(axis=0)[::-1])[::-1]  # by column, with all that follow
+        left_out = np.cumsum((on_grid**2).mean(axis=0)[::-1])[::-1]  # share of a column and all after it
         used = max(1, int((left_out > _LEAST_SHARE * kernel.max_variance).sum()))
         on_grid = on_grid[:, :used]
         if isinstance(self._law, CellLaw):
             return self._average_cells(self._law, features, scale, on_grid.mean(axis=0))
-        # The last column sums the weights, so that they need not be divided one by one.
+        # The last column sums the weights, so that only the sums need to be divided.
         narrow = np.column_stack([on_grid, np.ones(len(on_grid))]).astype(np.float32)
         averaged = np.empty((len(self._inputs), used))
         for number, at in enumerate(self._chunks()):
@@ -260,7 +262,7 @@ class BoxAverages:
         return (slice(start, start + step) for start in range(0, len(self._inputs), step))
 
     def _weights(self, law: IsotropicLaw, at: slice) -> _Single:
-        """(rows, grid) posterior weights, up to a factor a row; the largest is one, so no row underflows."""
+        """Return (rows, grid) posterior weights up to a factor per row, with maximum 1 to avoid underflow."""
         rows = self._inputs[at]
         dim = rows.shape[1]
         gaps = (rows.T[:, :, None] - self._axis) ** 2  # (dim, rows, axis)
@@ -276,10 +278,10 @@ class BoxAverages:
 
 
 def _midpoints(count: int, half_width: float) -> FloatArray:
-    """`count` midpoints of equal parts of [-half_width, half_width]."""
+    """Return the midpoints of `count` equal parts of [-half_width, half_width]."""
     return np.asarray((np.arange(count) + 0.5) * (2.0 * half_width / count) - half_width, dtype=np.float64)
 
 
 def _product(axis: FloatArray, dim: int) -> FloatArray:
-    """(len(axis)^dim, dim) points, the last coordinate fastest."""
+    """Return (len(axis)^dim, dim) grid points; the last coordinate varies fastest."""
     return np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)

@@ -1,4 +1,4 @@
-"""Published outsourced methods, as printed: to reproduce and compare with. Not to use on people."""
+"""Published outsourced methods, to reproduce and to compare with. Do not use them on people's data."""
 
 from dpbandits.outsourced.published import kharkovskii2020
 

@@ -3,19 +3,19 @@
 Implements Algorithms 1 (curator) and 2 (modeler) of Kharkovskii2020: *Private Outsourced Bayesian
 Optimization*, ICML 2020.
 
-**Algorithm 1.** X (n, d) has its column means taken off. With omega = 16 sqrt(r ln(2/delta)) ln(16
-r/delta)/epsilon and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is published so
-when its smallest singular value is at least omega; else its singular values are first inflated to
-sqrt(s^2 + omega^2). The authors' code inflates them to s + omega; `inflation` selects.
+**Algorithm 1.** The column means of X (n, d) are subtracted. Let omega = 16 sqrt(r ln(2/delta)) ln(16
+r/delta)/epsilon, and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals. Z is published
+directly if the smallest singular value of X is at least omega. Otherwise the singular values are first
+increased to sqrt(s^2 + omega^2). The authors' code increases them to s + omega; `inflation` selects.
 
 **Why it is not private.** The columns of Z lie in the column space of the centred X, in both branches. A
-neighbour of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are
-disjoint (up to measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on
-(Blocki et al. 2012) is about X^T M, which mixes *rows*; here rows are what is published.
+neighbour of X has another column space if n > d + 1. The supports of Z under two neighbours are then disjoint
+(up to measure zero), and no finite epsilon holds at any delta below 1. The underlying theorem
+(Blocki et al. 2012) is about X^T M, which mixes *rows*; here the rows are published.
 `dpbandits.audit.attacks.po_gp_ucb` recovers all rows from d + 1 known ones to 13 digits.
 
-**Algorithm 2.** GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta) times
-the posterior *variance* where the paper has the standard deviation; `acquisition` selects.
+**Algorithm 2.** It is GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta)
+times the posterior *variance*, and the paper the standard deviation; `acquisition` selects.
 """
 
 import math
@@ -47,32 +47,32 @@ ATTACK = (
 
 
 def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) -> float:
-    """omega of Algorithm 1: above it, the published proof asks for no inflation.
+    """Return omega of Algorithm 1; the published proof needs no increase of singular values above it.
 
     >>> round(singular_value_threshold(epsilon=1.0, delta=1e-5, dimension=10), 1)
     2932.3
     """
     _checks.integer(dimension, name="dimension")
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
-        raise InvalidParameter("the published transform needs a finite epsilon > 0 and 0 < delta < 1")
+        raise InvalidParameter("epsilon, delta: expected a finite epsilon > 0 and 0 < delta < 1")
     spread = math.sqrt(dimension * math.log(2.0 / delta))
     return 16.0 * spread * math.log(16.0 * dimension / delta) / epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTransform:
-    """Algorithm 1. It does not keep what it claims: `guarantee.status` is "broken".
+    """Algorithm 1. Its published guarantee is false: `guarantee.status` is "broken".
 
     Args:
-        epsilon: claimed, not kept.
-        delta: claimed, not kept.
-        dimension: r, columns of the published table; 10 in the paper's experiments.
-        seed: of the projection.
+        epsilon: Claimed epsilon, which does not hold.
+        delta: Claimed delta, which does not hold.
+        dimension: Number r of columns of the published table; 10 in the paper's experiments.
+        seed: Seed of the projection.
         inflation: "squares" as in the paper, "sum" as in the authors' code.
-        acknowledge_broken: must be True.
+        acknowledge_broken: Must be True.
 
     Raises:
-        BrokenMechanism: without the acknowledgement.
+        BrokenMechanism: `acknowledge_broken` is not True.
 
     Example:
         >>> transform = PublishedTransform(epsilon=1.0, delta=1e-5, acknowledge_broken=True)
@@ -90,7 +90,7 @@ class PublishedTransform:
     def __post_init__(self) -> None:
         if self.acknowledge_broken is not True:
             raise BrokenMechanism(
-                "this transformation does not keep its published promise: " + ATTACK + " Pass "
+                "the published guarantee of this transformation is false: " + ATTACK + " Pass "
                 "acknowledge_broken=True to study it; for people's data use dpbandits.outsourced.Curator"
             )
         _checks.one_of(self.inflation, ("squares", "sum"), name="inflation")
@@ -98,15 +98,15 @@ class PublishedTransform:
 
     @property
     def threshold(self) -> float:
-        """omega."""
+        """The threshold omega."""
         return singular_value_threshold(epsilon=self.epsilon, delta=self.delta, dimension=self.dimension)
 
     def inflates(self, table: FloatArray) -> bool:
-        """Whether the second branch is taken for this table."""
+        """Return True if the singular values of this table are increased."""
         return bool(np.linalg.svd(_centred(table), compute_uv=False).min() < self.threshold)
 
     def publish(self, table: FloatArray) -> FloatArray:
-        """Z (n, r) for X (n, d)."""
+        """Return Z (n, r) for X (n, d)."""
         centred = _centred(table)
         left, values, right = np.linalg.svd(centred, full_matrices=False)
         if values.min() < self.threshold:
@@ -119,7 +119,7 @@ class PublishedTransform:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The published claim, and that it is broken."""
+        """The published claim, marked as broken."""
         return Guarantee(
             definition=RowDP(epsilon=self.epsilon, delta=self.delta, distance=1.0),
             observers=(Observer(who="the modeler", sees="the transformed table", protected=False),),
@@ -142,18 +142,18 @@ class PublishedTransform:
 
 
 class PublishedModeler:
-    """Algorithm 2: GP-UCB on published rows as if they were inputs; no row twice, as in the authors' code.
+    """Algorithm 2: GP-UCB on published rows as if they were inputs; no row is asked twice, as in their code.
 
     Args:
         published: Z (n, r).
-        kernel: the kernel of f on the original inputs.
-        noise_sd: of an answer.
+        kernel: Kernel of f on the original inputs.
+        noise_sd: Standard deviation of an answer's noise.
         acquisition: "deviation" as in the paper, "variance" as in the authors' code.
-        failure: delta' of the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)); by Theorem 3 half the
-            delta_ucb, which is .05 in the paper's experiments.
-        exploration_share: of the printed weight of deviations (beta_t) what is used; 1 as printed.
-        capacity: answers to reserve memory for.
-        seed: of the first row.
+        failure: The delta' in the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)). By Theorem 3 it is
+            half of delta_ucb, which is .05 in the paper's experiments.
+        exploration_share: Factor on the printed weight beta_t of deviations; 1 as printed.
+        capacity: Number of answers to reserve memory for.
+        seed: Seed of the first row.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class PublishedModeler:
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
 
     def ask(self) -> int:
-        """The row with the largest upper confidence bound, among those that were not asked for.
+        """Return the row with the largest upper confidence bound, among those not yet asked for.
 
         Raises:
             HorizonExceeded: every row was asked for.
@@ -196,28 +196,29 @@ class PublishedModeler:
             spread = variance if self._by_variance else np.sqrt(variance)
             bound = self._process.mean + math.sqrt(self._exploration_share * beta) * spread
             bound[self._taken] = -np.inf
-            # the first of those that tie, in units of the prior deviation: on grids many do
+            # Take the first of tied rows, which are frequent on grids; compare in units of the prior standard
+            # deviation.
             row = best_row(bound / self._scale, lambda: 0.0)
         self._taken[row] = True
         return row
 
     def tell(self, row: int, answer: float) -> None:
-        """The answer of a row that was asked for.
+        """Add the answer of a row.
 
         Raises:
-            UnknownDecision: it was not.
-            InvalidData: not a finite number.
+            UnknownDecision: the row was not asked for.
+            InvalidData: the answer is not a finite number.
         """
         if not (0 <= row < len(self._taken) and self._taken[row]):
-            raise UnknownDecision("this row was not asked for")
+            raise UnknownDecision("row: expected one that was asked for")
         if not math.isfinite(answer):
-            raise InvalidData("an answer is NaN or infinite")
+            raise InvalidData("answer: expected a finite number")
         self._process.add(row, answer)
 
 
 def _centred(table: FloatArray) -> FloatArray:
     rows = np.asarray(table, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
-        raise InvalidData(f"the table has shape {rows.shape}, expected finite numbers (n, d) with n >= 2")
+        raise InvalidData(f"table: got shape {rows.shape}, expected finite numbers (n, d) with n >= 2")
     centred: FloatArray = rows - rows.mean(axis=0)
     return centred
