@@ -21,9 +21,10 @@ tables of counts. A row that cannot be read adds nothing.
 
 **Sensitivity.** Neighbouring data sets differ in one user's rows, of which at most k count. The numbers of
 this user's rows that count may differ; let b be the larger number, b <= k. Then at most b rows leave the log
-and at most b enter: the user's own, and rows of others that cross the end of the horizon. A row that leaves,
-or enters, changes the sums by at most q U in L1, and the counts by t in L1. A pair of a leaving and an
-entering row changes the counts by at most sqrt(2 t) in L2.
+and at most b enter: the user's own, and rows of others that cross the end of the horizon.
+
+- A row that leaves, or enters, changes the sums by at most q U in L1, and the counts by t in L1.
+- A pair of a leaving and an entering row changes the counts by at most sqrt(2 t) in L2.
 
 In total the sensitivities are
 
