@@ -274,7 +274,7 @@ def test_a_pure_promise_over_a_box_answers_over_the_whole_box_and_refuses_candid
 def test_whole_says_that_nobody_brings_candidates_and_is_no_word_for_arms():
     policy = bandit(tuning=GPTuning(public_decision_sets="whole"))
     assert policy.tuning.release == "cells"
-    with pytest.raises(InvalidData, match="bring none"):
+    with pytest.raises(InvalidData, match="candidates: expected none"):
         policy.ask(np.array([[2.0]]))
     with pytest.raises(InvalidParameter, match="for a domain"):
         bandit(contexts=PEOPLE, arms=["a", "b"], tuning=GPTuning(public_decision_sets="whole"))
@@ -350,7 +350,7 @@ def test_cells_that_are_asked_in_contexts_are_found():
     assert found["predictions"]["lowest"] < -1.0
     assert found["crowded_cells"] > 0
     assert "contradict the reward range 0 to 1" in found["warnings"][0]
-    assert "people expected in their cells" in found["warnings"][1]
+    assert "expected numbers of users in their cells" in found["warnings"][1]
     assert all("public_decision_sets" in said for said in found["warnings"])
 
 
@@ -377,7 +377,7 @@ def test_rewards_that_do_not_come_are_seen_in_what_was_released():
     policy = bandit(domain=SQUARE, horizon=3_000, privacy=JointDP(4.0, 1e-6))
     found = in_contexts(policy, 2_990, told=0.1).diagnostics()
     assert found["told_share"] == pytest.approx(0.1, abs=6.0 * found["told_share_sd"])
-    assert any("tells of about" in said for said in found["warnings"])
+    assert any("covers about" in said for said in found["warnings"])
 
 
 @pytest.mark.parametrize("home", ["rent", "castle"])

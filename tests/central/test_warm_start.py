@@ -123,7 +123,7 @@ def test_a_policy_over_points_begins_from_another_such_policy(release):
     second = GPBandit(**shared, horizon=500, tuning=GPTuning(release=release))
     second.warm_start(first.publish(), disjoint=True)
     assert second.recommend() == pytest.approx(first.recommend(), abs=0.1)
-    with pytest.raises(InvalidParameter, match="of another domain"):
+    with pytest.raises(InvalidParameter, match="has another domain"):
         GPBandit(**(shared | {"domain": dpb.Box([0.0], [2.0])}), horizon=500).warm_start(
             first.publish(), disjoint=True
         )
@@ -369,7 +369,7 @@ def test_an_account_that_cannot_pay_leaves_all_as_it_was(learned):
 
 
 def test_whose_data_it_is_must_be_said(learned):
-    with pytest.raises(InvalidParameter, match="disjoint=True where nobody"):
+    with pytest.raises(InvalidParameter, match="disjoint=True if nobody"):
         bandit().warm_start(learned)
     with pytest.raises(InvalidParameter, match="with rewards is public"):
         bandit().warm_start(table(3), np.zeros(3), arms=["mail"] * 3, disjoint=True)
@@ -381,7 +381,7 @@ def test_whose_data_it_is_must_be_said(learned):
 
 def test_what_does_not_fit_is_refused_in_words(learned):
     others = dpb.Schema(age=dpb.Range(18, 91), region=dpb.Categories(["north", "south", "west"]))
-    with pytest.raises(InvalidParameter, match="of other contexts"):
+    with pytest.raises(InvalidParameter, match="has other contexts"):
         bandit(contexts=others).warm_start(learned, disjoint=True)
     with pytest.raises(InvalidParameter, match="none of these arms"):
         bandit(arms=["fax", "visit"]).warm_start(learned, disjoint=True)
@@ -400,7 +400,7 @@ def test_what_does_not_fit_is_refused_in_words(learned):
 def test_it_comes_before_the_first_ask_and_once(learned):
     policy = bandit()
     policy.warm_start(learned, disjoint=True)
-    with pytest.raises(ProtocolError, match="began from a published function already"):
+    with pytest.raises(ProtocolError, match="already started from a published function"):
         policy.warm_start(learned, disjoint=True)
     policy.ask({"age": 30, "region": "west"}, "u")
     with pytest.raises(ProtocolError, match="before the first ask"):

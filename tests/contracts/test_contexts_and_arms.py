@@ -592,7 +592,7 @@ def test_what_was_published_recommends_what_is_available():
     assert list(published.recommend_batch(people, available=offered)) == best
     assert published.recommend(people[2], available=offered[2]) == best[2]
     assert published.recommend_batch(people) == tuple(ARMS[k] for k in mean.argmax(axis=1))
-    with pytest.raises(InvalidData, match="at least one, for everybody"):
+    with pytest.raises(InvalidData, match="at least one label for every user"):
         published.recommend_batch(people, available=[["fax"]] * 6)
 
 

@@ -348,7 +348,7 @@ def test_what_is_not_exported_is_refused_by_name() -> None:
         horizon=100,
         privacy=dpb.JointDP(epsilon=1, delta=1e-6),
     )
-    with pytest.raises(dpb.errors.InvalidParameter, match="not exported"):
+    with pytest.raises(dpb.errors.InvalidParameter, match="cannot be exported"):
         points.publish().to_decisions()
     with pytest.raises(dpb.errors.ProtocolError, match="nothing was released"):
         points.public_draws(3)

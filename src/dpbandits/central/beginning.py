@@ -164,7 +164,7 @@ class Beginning:
             assumptions = sentences.in_order((*own.assumptions, *sentences.trusted(DISJOINT)))
             return replace(own, assumptions=assumptions, notes=(*own.notes, note, *simulated))
         if own.certificate is None or theirs.certificate is None or not isinstance(own.definition, JointDP):
-            raise InvalidParameter("nothing is proven of the policy: there is no promise to add up")
+            raise InvalidParameter("the policy has no certificate, so there is no promise to add up")
         delta = own.delta + theirs.delta
         both = own.certificate.closest_beside(theirs.certificate, delta=delta)
         epsilon = float(rounded_up(both.epsilon_at(delta) * (1.0 + 1e-9), 9))
@@ -202,7 +202,7 @@ class Beginning:
         """Return the function as one mechanism: its last one, with the certificate of all of them."""
         name = "published function that warm_start was given"
         if not self.guarantee.mechanisms:
-            raise InvalidParameter("warm_start: the function's statement names no use of noise")
+            raise InvalidParameter("warm_start: the function's guarantee lists no mechanism")
         last = self.guarantee.mechanisms[-1]
         return replace(last, name=name, certificate=self.guarantee.certificate, releases=1)
 
@@ -229,11 +229,11 @@ class Beginning:
         kept = arrays.get("beginning", np.zeros(0, dtype=np.uint8))
         if not kept.size:
             return None
-        with reading("what a policy began from", CorruptState):
-            what = "what a policy began from"
+        with reading("the saved warm start", CorruptState):
+            what = "the saved warm start"
             config = json_object(kept.astype(np.uint8).tobytes().decode(), what, CorruptState)
             if not isinstance(config["disjoint"], bool) or config["paid"] not in (None, "here", "before"):
-                raise CorruptState("what a policy began from cannot be read")
+                raise CorruptState("the saved warm start cannot be read")
             return cls(
                 guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
                 disjoint=config["disjoint"],

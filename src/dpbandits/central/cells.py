@@ -83,8 +83,8 @@ the probability that noise alone causes the warning.
 """
 
 OTHER_LAW = (
-    "{cells} released sums are larger than the people expected in their cells can make them. People bring "
-    "other candidates than the public law of decision sets has, and predictions are wrong: take "
+    "{cells} released sums are larger than the expected numbers of users in their cells allow. Users bring "
+    "other candidates than the public law of decision sets, and predictions are wrong: use "
     "GPTuning(release='features'), or pass GPTuning(public_decision_sets=...) with sets like theirs, known "
     "without their data."
 )

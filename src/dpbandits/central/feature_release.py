@@ -46,7 +46,7 @@ FEW_TOLD = 0.5
 """Share of the rounds with a reward below which diagnostics warn."""
 
 FEW = (
-    "The released Gram matrix tells of about {told:.0%} of the rounds. The others have no reward yet, or "
+    "The released Gram matrix covers about {told:.0%} of the rounds. The others have no reward yet, or "
     "contexts, candidates or rewards that could not be used: look at refused decisions and at the receipts "
     "of tell."
 )

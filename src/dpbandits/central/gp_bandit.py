@@ -554,9 +554,9 @@ class GPBandit(RoundPolicy):
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
         if isinstance(self.tuning.public_decision_sets, str):
             raise InvalidData(
-                "candidates came, and this policy was built for asks over the whole domain: bring none. Or "
-                "build it with GPTuning(public_decision_sets=...), example sets known without people's data, "
-                f"or name GPTuning(release={self.tuning.release!r}) where candidates are uniform"
+                "candidates: expected none, as this policy chooses from the whole domain. To pass "
+                "candidates, build it with GPTuning(public_decision_sets=...), example sets known without "
+                f"users' data, or with GPTuning(release={self.tuning.release!r}) for uniform candidates"
             )
         return super()._rows_of(candidates, axes)
 
@@ -623,7 +623,7 @@ class GPBandit(RoundPolicy):
         _checks.integer(count, name="count")
         self._prepare()
         if self._posterior is None or self._kind.says_nothing(self._posterior):
-            raise ProtocolError("public_draws: nothing was released, and arms are drawn evenly")
+            raise ProtocolError("public_draws: nothing was released, and arms are drawn uniformly")
         return self._kind.draws_for(self._posterior, self._book.asked, count, self._coins)
 
     def diagnostics(self) -> dict[str, Any]:
@@ -683,7 +683,7 @@ class GPBandit(RoundPolicy):
     def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
         beginning = Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
         if self._beginning is not None:
-            raise ProtocolError("warm_start: this policy began from a published function already")
+            raise ProtocolError("warm_start: this policy already started from a published function")
         rows, values = observations_of(
             published,
             features=self.features,
@@ -726,4 +726,4 @@ class GPBandit(RoundPolicy):
         self._public_data = (gram, vector) if vector.size else None
         self._beginning = Beginning.of(arrays)
         if self._beginning is not None and self._beginning.paid is not None and not self._holder.charged:
-            raise CorruptState("the state says that an account has paid, and names none")
+            raise CorruptState("the state says that an account has paid, but names no account")

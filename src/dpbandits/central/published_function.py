@@ -80,7 +80,7 @@ class PublishedFunction(Seen, ABC):
         """
         best = self.recommend_batch(context, available=None if available is None else [available])
         if len(best) != 1:
-            raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
+            raise InvalidData(f"recommend: got {len(best)} users, expected one: use recommend_batch")
         label: Label = best[0]  # recommend_batch has raised if this user's context cannot be read
         return label
 
@@ -101,7 +101,7 @@ class PublishedFunction(Seen, ABC):
         mean, _ = self.predict(contexts)
         offered = self.menu.all_offered(available, len(mean))
         if not offered.any(axis=1).all():
-            raise InvalidData("available: expected a list of labels, at least one, for everybody")
+            raise InvalidData("available: expected a list of at least one label for every user")
         return self._labels(self.best_of(np.where(offered | np.isnan(mean), mean, -np.inf)))
 
     def best_of(self, mean: FloatArray) -> IntArray:
@@ -139,12 +139,12 @@ class PublishedFunction(Seen, ABC):
         if self.menu is None or menu is None:
             if self.menu is not None or menu is not None or self._domain != domain:
                 raise InvalidParameter(
-                    "the published function is of another domain: contexts, arms or points"
+                    "the published function has another domain of contexts, arms or points"
                 )
             return np.ones(len(points), dtype=np.bool_), points
         if self.menu.contexts != menu.contexts:
             raise InvalidParameter(
-                "the published function is of other contexts: columns, bounds and categories must be the same"
+                "the published function has other contexts: columns, bounds and categories must be the same"
             )
         codes = self.menu.cells(list(menu.arms.labels))[points[:, -1].astype(np.int64)]
         known = codes >= 0
@@ -171,7 +171,7 @@ class PublishedFunction(Seen, ABC):
     def _decisions(self, rule: dict[str, Any]) -> str:
         if self.menu is None:
             raise InvalidParameter(
-                "to_decisions: of people with contexts and arms alone: points are not exported"
+                "to_decisions: needs contexts and arms; a function of points cannot be exported"
             )
         arms, schema = self.menu.arms.labels, self.menu.contexts
         return decisions.written_policy(rule, schema=schema, arms=arms, version=None, coded=True)
@@ -251,7 +251,7 @@ class PublishedCells(PublishedFunction):
         if mean.shape != shape or sd.shape != shape or not np.isfinite([mean, sd]).all():
             raise InvalidParameter(f"mean and sd: expected finite numbers of shape {shape}")
         if menu is not None and (menu.n_arms, menu.contexts.dim) != (actions.size, contexts.dim):
-            raise InvalidParameter("the cells are of other contexts or arms than the menu")
+            raise InvalidParameter("menu: its contexts or arms do not match the cells")
         self.actions, self.contexts, self.guarantee, self.menu = actions, contexts, guarantee, menu
         # the actions of one context are adjacent in memory, so that predictions copy whole rows
         self._mean = np.ascontiguousarray(mean.T)
@@ -319,7 +319,7 @@ class PublishedCells(PublishedFunction):
             elif axis.dim == 1 and (np.diff(axis.points[:, 0]) > 0).all():
                 edges.append((0.5 * (axis.points[1:, 0] + axis.points[:-1, 0])).tolist())
             else:
-                raise InvalidParameter("to_decisions: cells that are no product of columns are not exported")
+                raise InvalidParameter("to_decisions: only a product of cells of columns can be exported")
         scores = self._mean.copy()  # other runtimes take the highest score, without a tolerance for ties
         scores[np.arange(len(scores)), self._best] = scores.max(axis=1)
         return self._decisions({"type": "cells", "edges": edges, "scores": scores.tolist()})
@@ -411,7 +411,7 @@ class PublishedPosterior(PublishedFunction):
     def __post_init__(self) -> None:
         size, law = self.features.n_features, self.posterior
         if law.mean.shape != (size,) or law.supports != self.features.supports:
-            raise InvalidParameter("the law of the weights and the features do not fit")
+            raise InvalidParameter("posterior: its weights do not match the features")
         check_arms(self.features, self.domain, per_arm=self.menu is not None)
         with reading("features of this domain"):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
@@ -485,11 +485,11 @@ class PublishedPosterior(PublishedFunction):
         found, law = self.features, self.posterior
         base = getattr(found, "base", None)
         if not isinstance(found, ArmFeatures) or not isinstance(base, SectionFeatures | EffectFeatures):
-            raise InvalidParameter(f"to_decisions: {type(found).__name__} are not exported")
+            raise InvalidParameter(f"to_decisions: {type(found).__name__} cannot be exported")
         per_arm = (found.n_arms, base.n_features)
         rows = np.zeros((0, law.mean.size)) if draws is None else public_array(draws, name="draws", ndim=2)
         if rows.shape[1] != law.mean.size:
-            raise InvalidParameter(f"draws: expected {law.mean.size} weights a draw")
+            raise InvalidParameter(f"draws: expected {law.mean.size} weights per draw")
         ratio: FloatArray | float = 1.0
         rule: dict[str, Any]
         if isinstance(base, EffectFeatures):

@@ -98,7 +98,6 @@ class GPTuning(Configured):
     Example:
         A law of candidates that is known without users' data. Each visitor brings a context, age as a share
         of its range, and is offered eleven prices. A census says that visitors are mostly young:
-        of its range, and is offered eleven prices; a census says that visitors are mostly young:
 
         >>> import numpy as np
         >>> ages, prices = np.random.default_rng(0).beta(2, 5, size=(400, 1)), np.linspace(0, 1, 11)
@@ -162,6 +161,6 @@ class GPTuning(Configured):
         factor = factor_for(blocks, horizon=mixed_for) if self.factor is None else self.factor
         if factor.n_blocks != len(blocks):
             raise InvalidParameter(
-                f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"
+                f"factor mixes {factor.n_blocks} blocks, expected the {len(blocks)} of the schedule"
             )
         return blocks, factor

@@ -75,7 +75,7 @@ def test_nothing_is_spent_before_a_row_has_come():
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
     learner = build(account=ledger.account("survey"))
-    with pytest.raises(ProtocolError, match="no row has come"):
+    with pytest.raises(ProtocolError, match="no rows were learned yet"):
         learner.publish()
     assert ledger.balance("survey").spent_epsilon == 0
     learner.learn([None], [None], [None])  # that nothing can be read is no public fact

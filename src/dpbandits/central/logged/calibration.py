@@ -142,9 +142,9 @@ class Budget:
         """
         left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))
         if left <= 0:
-            raise InvalidParameter("the context histogram has spent the whole epsilon: promise more than it")
+            raise InvalidParameter("the context histogram has spent all of epsilon: use a larger epsilon")
         if privacy.delta == 0.0 and publish:
-            raise InvalidParameter("publish() needs delta > 0: promise one, or keep epsilon for answers")
+            raise InvalidParameter("publish() needs delta > 0: pass one, or keep epsilon for answers")
         if publish is None and privacy.delta > 0.0 and answer is not None:
             raise InvalidParameter("with delta > 0 and answer_epsilon, pass publish_epsilon too")
         kept = Decimal(0)
@@ -288,7 +288,7 @@ def calibrate(
     warn_if_delta_large(privacy.delta, users)
     if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:
         raise InvalidParameter(
-            f"contexts: the histogram covers {contexts.rounds_per_user} row(s) a user, the promise "
+            f"contexts: the histogram covers {contexts.rounds_per_user} row(s) per user, the promise "
             f"{privacy.rounds_per_user}: count it with rounds_per_user={privacy.rounds_per_user}"
         )
     budget = Budget.divided(

@@ -695,7 +695,7 @@ class PublishedTable:
                 raise InvalidData(f"the action column holds values other than the {len(self.arms)} arms")
             return coded
         if not isinstance(self.function, PublishedCells):  # a menu was handled above; for type checkers
-            raise InvalidData("the function has no actions but arms")
+            raise InvalidData("the function has arms and no other actions")
         return self.function.actions.locate(_numbers(table[self.action]), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
@@ -749,7 +749,7 @@ class PublishedTable:
             raise CorruptState(f"{folder.name} is a file: expected a folder written by learn") from None
         if _manifest(files) != manifest:
             raise CorruptState(
-                "the policy's files are not those of one release: one was changed, or is another release's"
+                "the policy's files do not belong to one release: a file was changed or replaced"
             )
         function = PublishedFunction.from_files(files)
         if isinstance(function, PublishedCells) != (set(files) == _FILES_OF_CELLS):
@@ -824,7 +824,7 @@ def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
     if declared is not None:
         names = list(declared)
         if len(set(names)) != len(names) or not all(names):
-            raise InvalidParameter("arms: expected distinct names, as a,b,c")
+            raise InvalidParameter("arms: expected distinct names, such as a,b,c")
         return names
     values = {cell_value(cell): str(cell).strip() for cell in cells.values.tolist()}
     values.pop(None, None)

@@ -131,7 +131,7 @@ def law_of(menu: Menu) -> ContextLaw:
     cells = math.prod(sizes) * side**ranges
     if cells > MOST_CONTEXTS:
         raise InvalidParameter(
-            f"contexts: {cells} cells of {len(columns)} columns, {MOST_CONTEXTS} can be learned over: pass "
+            f"contexts: {cells} cells of {len(columns)} columns, expected at most {MOST_CONTEXTS}: pass "
             "fewer columns, or fewer categories"
         )
     parts = [

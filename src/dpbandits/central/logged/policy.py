@@ -510,12 +510,12 @@ class ExploreThenCommit(KeptPolicy):
         """
         mechanism = self.calibration.release
         if mechanism is None:
-            raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
+            raise BudgetExceeded("publish: no epsilon is reserved: build with delta > 0 and publish_epsilon")
         if self._released is None:
             if self._drawn is None:  # noise is not drawn again if post-processing fails
                 if not self._shard.rows_brought:  # the number of rows is public
                     raise ProtocolError(
-                        "no row has come yet, so the budget would buy noise: call learn first"
+                        "publish: no rows were learned yet, so the release would be noise: call learn first"
                     )
                 self._spend("release", 0)
                 self._drawn = mechanism.release(self._shard.cells.sums[-1])
@@ -540,7 +540,7 @@ class ExploreThenCommit(KeptPolicy):
     def _law(self) -> ContextLaw:
         """Law of contexts in cells. Raises `ProtocolError` for marginal tables, which have none."""
         if not isinstance(self.contexts, ContextLaw):
-            raise ProtocolError("the law of contexts is not given: it is counted with the rewards")
+            raise ProtocolError("marginal tables have no law of contexts: they count contexts")
         return self.contexts
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:

@@ -312,7 +312,7 @@ class Shard:
         if max(together.values(), default=0) > self.rules.rounds_per_user:
             raise ContributionExceeded(
                 f"together a user has more than {self.rules.rounds_per_user} row(s), which is what the noise "
-                "covers; nothing was merged: keep all rows of one person in one shard"
+                "covers; nothing was merged: keep all rows of one user in one shard"
             )
         grown = self.cells.merged(other.cells)
         self._parts |= other._parts
@@ -373,7 +373,7 @@ class Shard:
             return Owners.of((), count=0)
         if users is None:
             raise InvalidData(
-                "every row needs its user: pass users=, one id a row, or build with JointDP(..., "
+                "every row needs its user: pass users=, one id per row, or build with JointDP(..., "
                 "user_ids=False), which makes the bound on rows per user an unchecked assumption"
             )
         return Owners.of(users, count=count)

@@ -588,7 +588,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     ) -> EffectPosterior:
         """Return the posterior with its public draws, which are not part of the publication."""
         if not isinstance(features, ArmFeatures):
-            raise InvalidParameter("a published law of effects has features of arms")
+            raise InvalidParameter("features: expected ArmFeatures, like those that were published")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
         plain = EffectPosterior(**law, features=features)
         if released <= self._census and not informed:
@@ -695,7 +695,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """
         weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
         if weights is None:
-            raise ProtocolError("public_draws: nothing was released, and arms are drawn evenly")
+            raise ProtocolError("public_draws: nothing was released, and arms are drawn uniformly")
         return weights[self._drawn_in(start, count, coins)].reshape(count, -1)
 
     def _drawn_in(self, start: int, count: int, coins: PublicCoins) -> IntArray:

@@ -160,11 +160,11 @@ class Dubey2021(RoundPolicy):
         size, m, levels = self._mechanism.size, features.n_features, self._epoch_release.tree.levels
         # Every release has the whole (m, m) Gram matrix, also across arms: two trees, and five matrices.
         needed = FLOAT * (4 * levels * size + 5 * m**2)
-        check_fits(needed, instead="take fewer features, or central.GPBandit, which keeps arms apart")
+        check_fits(needed, instead="use fewer features, or central.GPBandit, which keeps arms apart")
         if self.guarantee.status == "broken" and not acknowledge_broken:
             raise InvalidParameter(
                 f"paper_constants={paper_constants!r} adds less noise than the promise needs: pass "
-                "acknowledge_broken=True to reproduce it on data that everyone may know"
+                "acknowledge_broken=True to reproduce it on public data"
             )
         self._clock = np.zeros(3, dtype=np.int64)  # epoch, its first round, rounds released in it
         self._open = np.zeros((levels, size), dtype=np.int64)  # secret: exact sums of open nodes

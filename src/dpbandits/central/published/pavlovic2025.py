@@ -182,7 +182,7 @@ class USCA(Held):
     ) -> None:
         check_kinds(kernel=kernel, actions=actions, contexts=contexts, privacy=privacy, noise=noise)
         if privacy.delta > 0.0 or privacy.rounds_per_user != 1:
-            raise InvalidParameter("the paper's promise is pure, for users of one round: delta = 0")
+            raise InvalidParameter("privacy: expected delta = 0 and rounds_per_user = 1, as in the paper")
         rounds, ridge = (
             _checks.integer(horizon, name="horizon"),
             _checks.scale(ridge, name="ridge", largest=_checks.TUNABLE),

@@ -183,7 +183,7 @@ class BlockRelease(CalibratedRelease):
 
     @property
     def sensitivity(self) -> float:
-        """Right-hand side of the formal guarantee in the module, in release units."""
+        """Sensitivity of the whole stream of releases, in release units; the module derives it."""
         # 2^-40 covers the rounding of column norms, of sqrt(2) and sqrt(r), and of this formula
         columns = self.factor.column_norm * (1.0 + 2.0**-40)
         touched = min(self.factor.n_blocks, self.mechanism.rounds_per_user * self.factor.touched)

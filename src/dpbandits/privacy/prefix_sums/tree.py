@@ -138,7 +138,7 @@ class TreeRelease(CalibratedRelease):
 
     @property
     def sensitivity(self) -> float:
-        """Distance of the formal guarantee in the module, in release units."""
+        """Sensitivity of all released nodes together, in release units; the module derives it."""
         return self._exact_sensitivity + self._rounding
 
     @property

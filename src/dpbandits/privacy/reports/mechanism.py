@@ -99,12 +99,12 @@ class ReportMechanism(ABC):
             )
         if self.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(
-                f"epsilon is {epsilon:g}: below {SMALLEST_EPSILON:g} reports on a 64-bit lattice say nothing"
+                f"epsilon is {epsilon:g}: below {SMALLEST_EPSILON:g}, 64-bit reports carry no information"
             )
         self._calibrate(self.epsilon * (1.0 - _SLACK))
         if self.exact_epsilon > self.epsilon:
             raise InvalidParameter(
-                f"{self.name} cannot keep epsilon {epsilon:g} on the 64-bit lattice: ask for another epsilon"
+                f"{self.name} cannot provide epsilon {epsilon:g} on the 64-bit lattice: use another epsilon"
             )
 
     @abstractmethod

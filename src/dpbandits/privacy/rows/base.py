@@ -111,9 +111,7 @@ class LatticeMechanism(RowMechanism):
         # Division by a power of two is exact, and so is rounding below 2^52.
         scaled = as_rows(points, self.dim) / self.step
         if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
-            raise InvalidData(
-                "rows lie too far out for the lattice of this distance: check the public bounds"
-            )
+            raise InvalidData("rows are too large for the lattice of this distance: check the public bounds")
         rows = np.rint(scaled).astype(np.int64)
         return from_lattice(rows + self._draw(len(rows), noise), self.step)
 

@@ -121,7 +121,7 @@ class AnswerLaplace(Configured):
         bound = partial(_checks.number, minimum=-_WIDEST)
         _checks.settle(self, epsilon=_checks.number, distance=_checks.number, low=bound, high=bound)
         if not (self.low < self.high <= _WIDEST and self.distance >= 1.0 / _WIDEST):
-            raise InvalidParameter("the bounds of noised answers are two finite numbers, low < high")
+            raise InvalidParameter("low, high: expected two finite bounds of answers, low < high")
         if max(abs(self.low), abs(self.high)) / self.step > LARGEST_COORDINATE:
             raise InvalidParameter(
                 f"answers up to {max(abs(self.low), abs(self.high)):g} do not fit the lattice of a distance "
