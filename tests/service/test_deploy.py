@@ -37,7 +37,11 @@ from service.processes import ServerProcess, free_port
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WRITTEN = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = WRITTEN["project"]
+README = {
+    part["path"] for part in WRITTEN["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]
+}
 EXTRAS = ("service", "postgres")
 USER = "10001"
 SHELL = "/bin/sh"
@@ -112,7 +116,7 @@ def test_the_image_takes_what_the_package_is_built_from_and_no_data() -> None:
     """A clone that served holds raw data in dpbandits-data: it is not even sent to the builder."""
     taken = {part for rest in every("COPY") if "--from" not in rest for part in rest.split()[:-1]}
     assert taken == {
-        "pyproject.toml", "src", PROJECT["readme"], *PROJECT["license-files"], "deploy/constraints.txt"
+        "pyproject.toml", "src", *README, *PROJECT["license-files"], "deploy/constraints.txt"
     }  # fmt: skip
     assert all((ROOT / part).exists() for part in taken)
     lines = (ROOT / ".dockerignore").read_text().splitlines()
