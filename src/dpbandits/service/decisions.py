@@ -1,39 +1,39 @@
-"""Decisions: who asked, what was answered, and what became of it.
+"""`Decisions`: requests for decisions, their answers and their rewards.
 
-| status | how it came there | a reward is then |
+| status | reached by | outcome of a reward |
 |---|---|---|
-| `deferred` | asked with `deferred`: answered, and not yet shown to anybody | `counted`, and so shown |
-| `pending` | shown; a reward is awaited | `counted` |
-| `counted` | its reward came | `duplicate` |
-| `defaulted` | the wait was over, and the default reward was counted | `duplicate` |
-| `late` | a reward came after its block was released, and counts nothing | `duplicate` |
-| `abandoned` | somebody said that it was not used | `duplicate` |
-| `expired` | it was deferred, and nobody activated it before the wait was over | `late` |
-| `lost` | it was shown, the wait was over, and there is no default reward | `late` |
-| `refused` | what was brought could not be answered: the round is taken, and counts nothing | `late` |
-| `fallback` | no round was left for this user, or at all: answered without one | `late` |
+| `deferred` | a request with `deferred`: answered, and not yet shown | `counted`, which also activates it |
+| `pending` | the decision was shown; a reward is awaited | `counted` |
+| `counted` | a reward | `duplicate` |
+| `defaulted` | the end of the wait, with a default reward | `duplicate` |
+| `late` | a reward after its block was released, which does not count | `duplicate` |
+| `abandoned` | `:abandon`: the decision was not used | `duplicate` |
+| `expired` | the end of the wait for a deferred decision | `late` |
+| `lost` | the end of the wait for a pending decision, without a default reward | `late` |
+| `refused` | an invalid request: its round is taken and contributes zero | `late` |
+| `fallback` | an answer without a round: the user, or the policy, has none left | `late` |
 
-Only `counted` and `defaulted` contribute a reward. Whatever happens, the round stays taken: it is the ask
-that counts, and never what follows.
+Only `counted` and `defaulted` contribute a reward. The round stays taken in every case: the request counts
+against the contribution bound, whatever follows.
 
-An answer without a round has a `reason`, in fixed words; the rules broken by a context are its `faults`:
+An answer without a decision has a `reason` in fixed words. The rules that a context breaks are its `faults`:
 
-| reason | what it rests on |
+| reason | depends on |
 |---|---|
-| `context` | the context that was sent, and the policy's columns, which are public |
-| `available` | the list that was sent, and the arms, which are public |
-| `user` | the user id that was sent: it is missing, or none |
-| `user-has-had-all` | how often this user was asked for; a policy without a fallback says it with a 409 |
-| `no-rounds-left` | the number of rounds that were asked, which is public |
+| `context` | the context of the request, and the policy's columns, which are public |
+| `available` | the list in the request, and the arms, which are public |
+| `user` | the user id of the request, which is missing or invalid |
+| `user-has-had-all` | the number of this user's rounds; a policy without a fallback answers 409 |
+| `no-rounds-left` | the number of the policy's rounds, which is public |
 
-So a reason tells its caller nothing that the request and public numbers do not hold, and nothing of anybody
-else. It is part of the stored answer, and the same in every repetition. It is neither logged nor counted: how
-many contexts could not be read is a number of people. `check` finds the same faults and keeps nothing.
+Privacy: a reason depends on the request and public numbers only, and on no other user. It is part of the
+stored answer, so it is the same for an idempotent request. It is neither logged nor counted: the number of
+unreadable contexts is a count over users. `check` finds the same faults and stores nothing.
 
-All methods of `Decisions` but `status` run in the writer's transaction. A repeated id is judged before
-anything is looked at, once no other worker can answer for the policy until the commit. The same body gives
-the stored answer, and another one is a conflict. A token that tries others too often gets no answer to any
-repetition for a while, so that replaying guesses of a context confirms a few of them an hour at most.
+All methods of `Decisions` but `status` run in the writer's transaction. The caller's id is checked first,
+under a lock on the policy's rounds. The same body gets the stored answer, and another body is a conflict. A
+token that sends too many other bodies gets no answers to repeated ids for a while: so replaying guesses of a
+context confirms only a few of them an hour.
 """
 
 import json
@@ -83,9 +83,9 @@ _COLUMNS = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at
 def _finished(
     engine: Engine, kept: Kept, answer: dict[str, Any], status: str, now: float
 ) -> tuple[str, float | None]:
-    """An answer as it is kept, and until when its reward is awaited."""
+    """Return an answer as the JSON that is stored, and the time until which its reward is awaited."""
     if "problem" not in answer:
-        answer["release"] = engine.version  # by now: the ask may have made one, and decided by it
+        answer["release"] = engine.version  # read after the ask, which may take up a new release
     wait = kept.settings.get("wait_seconds")
     due = now + wait if wait is not None and status in ("pending", "deferred") else None
     if due is not None:
@@ -94,13 +94,13 @@ def _finished(
 
 
 _PLAIN = frozenset({"id", "user", "context", "deferred"})
-"""Members of a request that shares a pass with others."""
+"""Members that a request may have to be answered in a pass with others."""
 
 
 def _unreadable(
     engine: Engine, kept: Kept, body: dict[str, Any], slot: int
 ) -> tuple[dict[str, Any], str | None, str]:
-    """Do what `_answer` does, for a context that was refused; its round is taken."""
+    """Return what `_answer` returns for a context that was refused; its round is taken."""
     menu = engine.policy.menu
     try:
         with round_taken():
@@ -119,7 +119,7 @@ _KNOWN = (
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
-    """Check what every request for this policy must have, without its contents: nothing is taken."""
+    """Check which members a request for this policy has; a refused request takes no round."""
     people, shadow = "arms" in kept.asked, kept.settings["mode"] == "shadow"
     if people and body.get("candidates") is not None:
         raise Problem("invalid", "The policy has arms: send a context, and no candidates.")
@@ -144,7 +144,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
     if policy.menu is None:
         brought = None if body.get("candidates") is None else _matrix(body["candidates"])
     elif brought is None:
-        brought = {}  # unreadable, and refused as any other: the round is taken
+        brought = {}  # an unreadable context, so that the round is taken
     available = [body["arm"]] if shadow else body.get("available")
     user = body.get("user")
     try:
@@ -157,7 +157,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         return _without(kept, body, problem, "fallback", ask=None, why={"reason": problem.slug})
     except InvalidData as error:
         ask = None
-        if engine.book.entered > before:  # it has its slot, as any other round, for whatever goes by slots
+        if engine.book.entered > before:  # the id has the slot of the taken round
             ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
         why = {"reason": "user"} if ask is None else _why(policy.menu, brought)
         return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
@@ -172,7 +172,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
 
 
 def _matrix(candidates: Any) -> Any:
-    """Candidates as an array (n, d), or as they came: then the policy says what is wrong with them."""
+    """Return candidates as an array (n, d); invalid ones become NaN, which the policy refuses."""
     try:
         return np.array(candidates, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -182,7 +182,7 @@ def _matrix(candidates: Any) -> Any:
 def _without(
     kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None, why: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, str]:
-    """The fallback where it may be given; else the refusal, which is recorded where a round was taken."""
+    """Return the fallback if it is available; else the refusal, which is stored if a round was taken."""
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
         return {"fallback": True, "propensity": None, "arm": arm, **why}, ask, status
@@ -192,7 +192,7 @@ def _without(
 
 
 def _why(menu: Menu | None, brought: Any) -> dict[str, Any]:
-    """Return the reason why what was brought could not be answered; see the module."""
+    """Return the reason why a request could not be answered; see the module."""
     if menu is None:
         return {"reason": "candidates"}
     faults = _told([one for one in menu.findings([brought])[0] if one.refused])
@@ -204,7 +204,7 @@ def _told(findings: list[Finding]) -> list[dict[str, str]]:
 
 
 def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return of each context whether the policy can read it, and what breaks which rule; nothing is kept.
+    """Validate contexts; return for each whether it is valid, and its faults. Nothing is stored.
 
     Raises:
         Problem: there is no such policy, or it chooses among candidates.
@@ -226,7 +226,7 @@ def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[
 
 
 def _answered(decision_id: str, stored: str) -> str:
-    """An answer as JSON, from the one that is kept: an object with a member at least."""
+    """Return a stored answer as JSON with its id; raise the Problem if it was a refusal."""
     if '"problem":' in stored and "problem" in (answer := json.loads(stored)):
         slug, detail = answer.pop("problem"), answer.pop("detail")
         raise Problem(slug, detail, more={"id": decision_id, **answer})
@@ -237,7 +237,7 @@ def _answered(decision_id: str, stored: str) -> str:
 
 
 class _Row(NamedTuple):
-    """A decision as it is kept."""
+    """Columns of a stored decision."""
 
     number: int
     policy: str
@@ -249,7 +249,7 @@ _FOUND = (
     "SELECT number, policy, ask, status FROM decisions "
     "WHERE policy = (SELECT id FROM policies WHERE name = ?) AND number = ?"
 )
-_FOUND_MANY = (  # with the policy in the condition SQLite would look through all decisions of the policy
+_FOUND_MANY = (  # with the policy in WHERE, SQLite would scan all decisions of the policy
     "SELECT number, policy, ask, status, (SELECT id FROM policies WHERE name = ?) FROM decisions "
     "WHERE number IN "
 )
@@ -263,50 +263,51 @@ _BECAME = (
 def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
-    kept = "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # erased stays erased
+    kept = "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # not if erased
     change = f"UPDATE decisions SET status = ?, due_at = ?, reward = {kept} WHERE number = ?"  # noqa: S608
     writes.later(change, status, due, told, row.number)
 
 
 def overdue(reads: Reads, *, now: float) -> list[str]:
-    """Ids of the policies that have decisions whose wait is over."""
+    """Return the ids of policies with decisions whose wait is over."""
     due = "SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?"
     found = reads.rows(f"SELECT id FROM policies WHERE EXISTS ({due})", now)  # noqa: S608 - SQL of ours
     return [str(row[0]) for row in found]
 
 
 FLAG_ID, OTHER_CONTEXT = "flag ", "other-context"
-"""Beginning of the ids of flags, and the event of a flag that was evaluated with another context."""
+"""Prefix of the callers' ids of flags, and the event of a flag that was sent again with another context."""
 
 FLAGS_A_TOKEN = 100
-"""A token may have so many times the mismatches of one flag."""
+"""Bound on a token's mismatches over all flags, as a multiple of that of one flag."""
 
 
 class Decisions:
     """Operations on decisions; see the module.
 
     Args:
-        engines, keys: the service's.
-        now: its time.
-        mismatches: how often in an hour a token may send an id again with another body. They are events of
-            the store, which a new start and other processes see as well.
+        engines: open policies of the service.
+        keys: secret of the service.
+        now: function that returns the time.
+        mismatches: number of times in an hour that a token may send an id again with another body. Each is
+            an event of the store, so restarts and other processes count it as well.
     """
 
     def __init__(self, engines: Engines, keys: Keys, now: Callable[[], float], *, mismatches: int) -> None:
         self._engines, self._keys, self._now, self._most = engines, keys, now, mismatches
 
     def decide(self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]) -> str:
-        """Answer one request for a decision, as JSON, or repeat what was answered.
+        """Answer one request for a decision, as JSON; an idempotent request gets the stored answer.
 
-        `token` is the id of the token, and `body["id"]` the caller's id among those of this token.
+        `token` is the id of the token, and `body["id"]` the caller's id, unique for this token.
 
         Raises:
-            Problem: it was refused; what it took, if anything, is recorded.
+            Problem: the request was refused; a round that it took stays taken.
         """
         now = self._now()
         kept, asked_as, earlier = self._known(writes, policy, token, body["id"])
         if earlier is None and self._engines.opened(kept.id) is None and kept.status == "active":
-            self._engines.use(writes, kept.id).book.hold()  # another worker may be answering the same request
+            self._engines.use(writes, kept.id).book.hold()  # another worker may answer the same request now
             kept, asked_as, earlier = self._known(writes, policy, token, body["id"])
         digest = self._keys.digest("body", canonical(body))
         if earlier is not None:
@@ -337,24 +338,24 @@ class Decisions:
     def decide_together(
         self, writes: Writes, bodies: Sequence[dict[str, Any]], *, policy: str, token: str
     ) -> list[str | Problem | None]:
-        """Answer in one pass those of several requests that bring a context alone, as `decide` answers each.
+        """Answer several requests that have only a context in one pass, as `decide` answers each.
 
-        None stands for each that `decide` has to answer: those that get no round, as they are repeated or
-        their users have had all; and the first one that brings more than a context, comes after another one
-        of its user, or is decided by another release, with all that follow it. So rounds are taken in the
-        order of the requests: what somebody brings moves nobody else to another round.
+        None stands for a request that `decide` has to answer. This holds for requests without a round, which
+        are repeated or whose users have none left. It also holds from the first request on that has more
+        than a context, follows another one of its user, or is decided by another release. So rounds are taken
+        in the order of the requests, and no user's data moves another user to another round.
         """
         found: list[str | Problem | None] = [None] * len(bodies)
         now, kept = self._now(), self._read_last(writes, policy)
         if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
             return found
         engine = self._engines.use(writes, kept.id)
-        engine.book.hold()  # first: the policy may be paused while another worker is waited for
+        engine.book.hold()  # first: the policy may be paused while this waits for the lock
         now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
         if now_is != (kept.id, kept.status, kept.revision):
             self._engines.not_so(policy)
             return found
-        asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
+        asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of its first request
         for place, body in enumerate(bodies):
             if not (body.keys() <= _PLAIN and "context" in body):
                 break
@@ -376,7 +377,7 @@ class Decisions:
             return found
         named = users if engine.book.user_ids else None
         batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], named)
-        shared: dict[tuple[int, float | None], tuple[str, float | None]] = {}  # answers by what differs
+        shared: dict[tuple[int, float | None], tuple[str, float | None]] = {}  # stored answers are shared
         rows: list[Row] = []
         odds = [None] * len(batch) if batch.propensities is None else batch.propensities.tolist()
         answers = zip(batch.ids, batch.indices.tolist(), batch.arms, odds, strict=True)
@@ -406,14 +407,14 @@ class Decisions:
     def _known(
         self, writes: Writes, policy: str, token: str, asked_as: str
     ) -> tuple[Kept, bytes, Row | None]:
-        """A policy; the digest of a caller's id; and (number, body, answer) of the decision that has it.
+        """Return a policy, the digest of a caller's id, and (number, body, answer) of its decision or None.
 
-        It takes one query where the policy's row was read before and is the same still.
+        It takes one query if the cached row of the policy is current.
         """
         while True:
             kept = self._read_last(writes, policy)
             if (engine := self._engines.opened(kept.id)) is not None:
-                engine.book.hold()  # first: who answers the same request meanwhile is waited for
+                engine.book.hold()  # first: wait for a worker that answers the same request
             digest = self._keys.digest("asked as", kept.id, token, asked_as)
             row = writes.one(_KNOWN, token, digest, policy)
             if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
@@ -421,7 +422,7 @@ class Decisions:
             self._engines.not_so(policy)
 
     def _read_last(self, writes: Writes, policy: str) -> Kept:
-        """A policy as it was read last."""
+        """Return the cached row of a policy, read if needed."""
         kept = self._engines.kept.get(policy)
         if kept is None:
             kept = self._engines.kept[policy] = kept_policy(writes, policy)
@@ -429,21 +430,21 @@ class Decisions:
         return kept
 
     def ahead_of_policy(self, writes: Writes, *, policy: str) -> Iterator[list[Ahead]]:
-        """Yield the query that keeps a policy's rounds from others."""
+        """Yield the query that locks a policy's rounds."""
         if (kept := self._engines.kept.get(policy)) and (engine := self._engines.opened(kept.id)):
             yield engine.book.ahead(None)
 
     def ahead_of_decision(
         self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]
     ) -> Iterator[list[Ahead]]:
-        """Yield the queries that `decide` will make, as far as they are known before its turn."""
+        """Yield the queries of `decide`, as far as they are known in advance."""
         if (kept := self._engines.kept.get(policy)) and (engine := self._engines.opened(kept.id)):
             digest = self._keys.digest("asked as", kept.id, token, body["id"])
             known = Ahead(("then", 0), _KNOWN, (token, digest, policy))
             yield [known, *engine.book.ahead(body.get("user")), NUMBER]
 
     def ahead_of_reward(self, writes: Writes, *, policy: str, decision_id: str) -> Iterator[list[Ahead]]:
-        """Yield the queries that `reward` will make: for its decision, and then for its round."""
+        """Yield the queries of `reward`: for its decision, and then for its round."""
         number = self._keys.number_of(decision_id)
         if number is None:
             return
@@ -455,7 +456,7 @@ class Decisions:
                 yield engine.book.ahead_of_round(row.ask)
 
     def reward(self, writes: Writes, *, policy: str, decision_id: str, value: float) -> Outcome:
-        """Tell a decision's reward; returns its status. It stays open after a value out of range."""
+        """Record a reward; return its outcome. A value outside the reward range leaves the decision open."""
         row = self._found(writes, policy, decision_id)
         if row.status in _SETTLED:
             return "duplicate"
@@ -467,10 +468,10 @@ class Decisions:
     def reward_together(
         self, writes: Writes, told: Sequence[tuple[str, float]], *, policy: str
     ) -> list[Outcome | None]:
-        """Tell several rewards, (id of a decision, value) each, in one pass, as `reward` tells each.
+        """Record several rewards, (id of a decision, value) each, in one pass, as `reward` does for each.
 
-        None stands for each that `reward` has to tell: it does not fit, is of no open decision, or its id
-        stands there twice.
+        None stands for a reward that `reward` has to record: the value is invalid, the decision is not open,
+        or its id occurs twice.
         """
         found: list[Outcome | None] = [None] * len(told)
         places: dict[int, int] = {}  # number -> place
@@ -497,7 +498,7 @@ class Decisions:
         return found
 
     def activate(self, writes: Writes, *, policy: str, decision_id: str) -> str:
-        """A deferred decision was shown: from now on a reward is awaited; the status it has now."""
+        """Activate a deferred decision: it was shown and awaits a reward. Return its status."""
         row = self._found(writes, policy, decision_id)
         if row.status != "deferred":
             return row.status
@@ -506,7 +507,7 @@ class Decisions:
         return "pending"
 
     def abandon(self, writes: Writes, *, policy: str, decision_id: str) -> str:
-        """A decision was not used, and never has a reward; the status it has now."""
+        """Abandon a decision, which was not used and gets no reward; return its status."""
         row = self._found(writes, policy, decision_id)
         if row.status not in _OPEN or row.ask is None:
             return row.status
@@ -517,10 +518,10 @@ class Decisions:
         return self._found(reads, policy, decision_id).status
 
     def sweep(self, writes: Writes, *, policy: str, now: float) -> int:
-        """Settle all decisions of a policy whose wait is over by now, the oldest first; how many.
+        """Settle all decisions of a policy whose wait is over, oldest first; return their number.
 
-        There is no bound on their number: what was told waits no longer, so with a bound the rewards of
-        others would decide whether a default reward still counts, or comes after its block.
+        Privacy: there is no bound on the number. Decisions with a reward do not wait, so with a bound the
+        rewards of others would affect whether a default reward counts before its block is released.
         """
         settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
         default = None if settings is None else json.loads(settings[0]).get("default_reward")
@@ -537,7 +538,7 @@ class Decisions:
         return len(rows)
 
     def _found(self, reads: Reads, policy: str, decision_id: str) -> _Row:
-        """The decision of an id, for nobody else to change; one of another policy is not found."""
+        """Return the decision of an id and lock its row; raise Problem if the policy does not have it."""
         number = self._keys.number_of(decision_id)
         rows = [] if number is None else reads.locked(_FOUND, policy, number)
         if not rows:
@@ -550,30 +551,30 @@ class Decisions:
             receipt = engine.policy.tell(row.ask or "", value)
         except AlreadyTold:
             return "duplicate"
-        except StateError:  # nothing of it is there: it is undone, and perhaps tried again
+        except StateError:  # rolls back, and may be tried again
             raise
         except DPBanditsError as error:
             if counted != "defaulted":
                 raise problem_of(error) from None
-            receipt = Receipt.LATE  # its round was erased before its wait was looked at
+            receipt = Receipt.LATE  # its round was erased before the end of the wait was noticed
         became = counted if receipt is Receipt.COUNTED else "late"
         _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
         return "counted" if receipt is Receipt.COUNTED else "late"
 
     def _give_up(self, writes: Writes, row: _Row, status: str) -> str:
         engine = self._engines.use(writes, row.policy)
-        with suppress(AlreadyTold):  # its block was released meanwhile
+        with suppress(AlreadyTold):  # the block was released meanwhile
             engine.policy.abandon(row.ask or "")
         _becomes(writes, row, status)
         return status
 
     def _bounds(self, token: str, asked_as: str) -> list[tuple[str, str, int]]:
-        """Return the bounds on mismatches that an id falls under: event, subject, and most in an hour.
+        """Return the bounds on mismatches of an id, each an event, a subject and a largest number in an hour.
 
-        Callers choose ids at random, so that a mismatch is a fault of the caller, or a guess. The id of a
-        flag follows from the user: a mismatch is also what happens when a user's attributes change. It counts
-        for this user, so that it keeps nobody else waiting, and for the token far later. Nobody is shown
-        these events: they would be a count over people.
+        Callers choose ids at random, so a mismatch is a caller's error or a guess. The id of a flag is
+        derived from the user, so a mismatch also occurs when a user's attributes change. It counts for this
+        user, so that it delays no other one, and with a much larger bound for the token. These events are not
+        shown: they would be a count over users.
         """
         if not asked_as.startswith(FLAG_ID):
             return [("other-body", f"token {token}", self._most)]
@@ -584,8 +585,8 @@ class Decisions:
         ]
 
     def _refuse_guesses(self, writes: Writes, token: str, asked_as: str, now: float) -> None:
-        """Refuse to compare anything after too many mismatches; nobody else compares for this token until the
-        commit, and who comes meanwhile tries again.
+        """Raise Problem after too many mismatches. It locks the token until the commit; a concurrent
+        comparison for the token raises TryAgain.
         """
         known = "SELECT id FROM tokens WHERE id = ?"
         if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:

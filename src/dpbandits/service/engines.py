@@ -1,23 +1,21 @@
-"""`Engines`: the policies that are open, each a `ServedBandit` that follows what was released.
+"""`Engines`: the open policies of a worker, each a `ServedBandit` that follows the releases.
 
-A `ServedBandit` is the `GPBandit` of a service, which one process may release while others answer.
+A `ServedBandit` is a `GPBandit` for a service: one process makes its releases while others answer.
 
-Every worker answers by itself. It follows what was published (`ServedBandit.follow`) and takes, in one
-transaction, the next slot, one of the user's rounds, and the answer:
+Every worker answers by itself, from the published function (`ServedBandit.follow`). One transaction takes:
 
-- the slot: the row of `progress` is locked until the commit, so that slots are taken one after the other,
-  without a gap, and each by one;
-- the round: a row of `people` counts up to `rounds_per_user`, and no further;
-- the answer: a row of `slots`, which holds what was chosen until a release holds it.
+- a slot: the row of `progress` is locked until the commit, so slots are taken one by one and without gaps;
+- one of the user's rounds: a row of `people` counts up to `rounds_per_user`, the contribution bound;
+- the answer: a row of `slots` has the chosen action until the round is in a release.
 
-A round is answered by the release that is due there, and by no other: where that is not there yet, nothing is
-taken, and the call waits. A reward changes its row of `slots` from pending, once. Releases are made by
-`dpbandits.service.folding`.
+A round is decided by the release that is due at its slot, and by no other. If this release is not there yet,
+the call takes nothing and waits. A reward changes its row of `slots` from pending once.
+`dpbandits.service.folding` makes the releases.
 
-A policy is opened when it is first needed. If all together exceed a number of bytes, those used least
-recently are closed. Each counts with its estimate `bytes_needed`, which uses public numbers alone: the data
-of one population closes no other population's policy. The policy in use is never closed. A policy that needs
-more than this number alone is refused when it begins.
+A policy is opened when it is first needed. If all open policies exceed a number of bytes, the least recently
+used ones are closed, but never the one in use. Each counts with its estimate `bytes_needed`, from public
+numbers alone, so the data of one population does not affect which policies of another are open. A policy
+that exceeds the number of bytes by itself cannot be created.
 """
 
 import json
@@ -60,13 +58,13 @@ __all__ = [
 ]
 
 LEAST_WEIGHT = float(1 << 20)
-"""Least bytes that an open policy counts with: its objects."""
+"""Least number of bytes that an open policy counts with."""
 
 WAIT_FOR_RELEASE = 0.05
-"""Seconds after which a call is tried again that needs a release which is being made."""
+"""Seconds after which a call that needs an unfinished release is repeated."""
 
 REMEMBERED = 16
-"""Features whose eigenfunctions a process keeps: every fold, and every opening, needs them."""
+"""Number of cached tunings with their eigenfunctions, which every fold and every opening needs."""
 
 _PENDING, _REFUSED = int(RoundStatus.PENDING), int(RoundStatus.REFUSED)
 _PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
@@ -84,12 +82,12 @@ _SETTLED = (
 
 @lru_cache(maxsize=REMEMBERED)
 def _tuning_of(text: str) -> GPTuning:
-    """Return the tuning that JSON describes, with its features: public, unchanging, and slow to compute."""
+    """Return the tuning of a JSON configuration, with its features, which are public and slow to compute."""
     return GPTuning.from_config(json.loads(text))
 
 
 class ServedBandit(GPBandit):
-    """A `GPBandit` with what the service needs: its configurations, states and statements are the same.
+    """`GPBandit` with the methods of the service; configurations, states and statements are the same.
 
     A worker that answers calls `follow`. The worker that releases calls `release_next` and `erase_rounds`.
     """
@@ -109,16 +107,17 @@ class ServedBandit(GPBandit):
         *,
         informed: bool = False,
     ) -> None:
-        """Answer by what another process releases, and release nothing from now on.
+        """Answer from the releases of another process, and make no releases from now on.
 
         Only `ask`, `ask_batch`, `tell`, `tell_batch`, `abandon`, `recommend` and `predict` are supported
-        then. Answers depend on releases, the question and public coins, so they equal those of the policy
+        then. Answers depend on releases, the request and public coins, so they equal those of the policy
         that releases. One release has to decide all rounds of a batch.
 
         Args:
-            book: keeps the rounds; the processes share it.
-            published: gives what decides the round of an index; None if arms are drawn evenly there.
-            informed: True if the policy that releases began from `warm_start`.
+            book: rounds of the policy, shared by the processes.
+            published: function from the index of a round to the posterior that decides it; None for uniform
+                arms.
+            informed: True if the policy that releases began with `warm_start`.
         """
         self._book, self._published, self._informed = book, published, informed
         self._posterior = self._followed = None
@@ -126,17 +125,17 @@ class ServedBandit(GPBandit):
     def ask(
         self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
     ) -> Decision:
-        """See `RoundPolicy.ask`; no person calls it by hand."""
+        """See `RoundPolicy.ask`; without its checks for interactive use."""
         return self._answer_to(brought, user, available, at)
 
     def _decide_one(self, *given: Any) -> Decision:
         if self._published is None:
             return super()._decide_one(*given)
-        return self._decided_one(*given)  # the book's transaction is the turn, and one thread has it
+        return self._decided_one(*given)  # the transaction of the book, in one thread, is the lock
 
     def _prepare(self) -> None:
         if self._published is None:
-            self._drawn_ahead = len(self.blocks)  # whoever releases is closed before the next: none is drawn
+            self._drawn_ahead = len(self.blocks)  # a fold opens the policy for one release: no draws ahead
             super()._prepare()
             return
         found = self._published(self._book.asked)
@@ -149,12 +148,12 @@ class ServedBandit(GPBandit):
             released = bisect_right(self.batch_boundaries, self._book.asked)
             rests_on: dict[str, Any] = {"released": released, "informed": self._informed}
             self._posterior = self._kind.answering(found.posterior, found.features, **rests_on)
-            if self.features.basis():  # eigenvectors computed on another processor: the posterior is in them
+            if self.features.basis():  # the posterior is in these eigenvectors, computed elsewhere
                 self.features = self._kind.features = found.features
 
     @in_turn
     def release_next(self) -> bool:
-        """Make the next release durable, if one is due, without waiting for the round that it decides."""
+        """Make the next release if one is due, and store it; return True if it was."""
         due = self._past.count < self._deadlines.due(self._book.asked)
         if due:
             if self.tuning.lag:
@@ -167,16 +166,17 @@ class ServedBandit(GPBandit):
     def erase_rounds(self, before: int) -> None:
         """Erase contexts and rewards of rounds before `before` that no release holds, and save the state.
 
-        Due blocks are released first. An erased round stays taken and contributes nothing, as a round whose
-        context could not be read; a reward that comes for it is refused.
+        Due blocks are released first. An erased round stays taken and contributes zero, like a round with an
+        unreadable context. A later reward for it is refused.
 
-        Privacy: the time of the call and `before` must depend on public facts alone, such as times of asks,
-        and never on what anybody brought or told. Then the promise is unchanged: a round is erased whatever
-        its person brought, and contributes zero. The contributions of others stay as they are, no sum moves
-        further by one person's data, and number, places and noise of the releases are the same.
+        Privacy: the time of the call and `before` must depend on public facts alone, such as times of
+        requests, and never on contexts or rewards. Then the guarantee is unchanged: a round is erased
+        regardless of its user's data, and contributes zero. The contributions of others stay, one user's data
+        changes each sum by at most its sensitivity, and number, places and noise of the releases are the
+        same.
 
         Raises:
-            StateError, OSError: the state could not be saved; call it again.
+            StateError, OSError: the state could not be saved; call the method again.
         """
         while self.release_next():
             pass
@@ -185,7 +185,7 @@ class ServedBandit(GPBandit):
 
 
 class Kept(NamedTuple):
-    """A policy's row."""
+    """Row of a policy in the store."""
 
     id: str
     name: str
@@ -198,23 +198,23 @@ class Kept(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """Version number of its settings and status."""
+        """Version number of settings and status, as an ETag."""
         return f'"{self.revision}"'
 
 
 class StoredBook(RoundBook):
-    """A policy's rounds in the store; of the rounds that releases hold only the number is there.
+    """Rounds of a policy in the store. Of released rounds only the number is stored.
 
     Args:
-        store: its write transaction is the one that every call is part of.
-        policy: whose.
-        model: the policy, as its configuration says.
-        salt: of the digests of users.
-        due: called when a round was kept that came after a release was due.
+        store: store; every call is part of this thread's open write transaction.
+        policy: id of the policy.
+        model: policy built from its configuration.
+        salt: salt of the digests of users.
+        due: callback after a commit of rounds that makes a release due.
 
     Attributes:
-        released: how many releases there were when a round was last asked for.
-        entered: rounds that this process has entered.
+        released: number of releases at the last request.
+        entered: number of rounds that this process has entered.
     """
 
     def __init__(
@@ -230,13 +230,13 @@ class StoredBook(RoundBook):
         )
         self._store, self._policy, self._due = store, policy, due
         self.released = self.entered = 0
-        self._next: int | None = None  # rounds at which a release is due
-        self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
-        self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
-        self._seen: dict[int, int] = {}  # slot -> status of the rounds that `rounds_of` found last
+        self._next: int | None = None  # number of rounds at which a release is due
+        self._writes: Writes | None = None  # transaction that has locked the policy's row
+        self._locked: tuple[int, int | None] | None = None  # (slot, status) from `round_of`
+        self._seen: dict[int, int] = {}  # slot -> status, from the last `rounds_of`
 
     def hold(self) -> None:
-        """Let nobody else take a slot until the commit."""
+        """Lock the policy's row, so that no other process takes a slot until the commit."""
         writes = self._store.now_writing
         if self._writes is writes:
             return
@@ -248,8 +248,8 @@ class StoredBook(RoundBook):
         writes.when(kept=self._unlocked, lost=self._unlocked)
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
-        """See `RoundBook.check_open`. Nobody else takes a slot until the commit. The users of a `batch` are
-        digests, which `admissible` gave.
+        """See `RoundBook.check_open`. It locks the policy's row until the commit. The users of a `batch` are
+        digests from `admissible`.
         """
         self.hold()
         if batch:
@@ -269,12 +269,12 @@ class StoredBook(RoundBook):
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter rounds that `check_open` was called for, whose users are all different."""
+        """Enter rounds of distinct users, after `check_open`; return their ids."""
         first, count, writes = self.asked, len(actions), self._store.now_writing
         writes.when(lost=self._unlocked)
         if digests:
             people = [(self._policy, digest, 1) for digest in digests]
-            # TryAgain where another worker gave one of them a round meanwhile.
+            # It raises TryAgain if another worker gave one of them a round meanwhile.
             writes.later_rows(_ONE_MORE, people, self.rounds_per_user)
         writes.later(
             "UPDATE progress SET asked = asked + ? WHERE policy = ? AND asked = ?", count, self._policy, first
@@ -293,9 +293,10 @@ class StoredBook(RoundBook):
         return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
 
     def admissible(self, users: Sequence[object]) -> list[bytes | Literal[False] | None]:
-        """Return the digest of each of several users who gets a round, if all before them that may do; empty
-        if the policy counts no users. False: the user gets none. None: this depends on an earlier one of the
-        same user. Nobody else may take a slot until the commit; see `hold`.
+        """Return for each of several users the digest if the user may have a round, else False.
+
+        None stands for a user whose answer depends on an earlier request of the list. The digest is empty if
+        the policy has no user ids. Call `hold` first.
         """
         if not self.user_ids:
             nobody = self.rounds_per_user is None
@@ -316,32 +317,32 @@ class StoredBook(RoundBook):
         return found
 
     def _digests(self, users: Sequence[object]) -> list[bytes | None]:
-        """Digests of users; None of who cannot be read."""
+        """Return the digests of users; None for an invalid one."""
         owners = Owners.of(users, count=len(users))
         digests = [*self._users.digests_of(owners.texts), None]
         return [digests[number] for number in owners.numbers.tolist()]
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
-        """Enter the round that `check_open` was called for."""
+        """Enter one round after `check_open`; return its id."""
         (entered,) = self.open(digests, action[None], np.ones(1, dtype=np.bool_) if refused else None)
         return entered
 
     def ahead(self, user: object) -> list[Ahead]:
-        """Return the queries of a user's next round."""
+        """Return the queries that a user's next round will make."""
         wanted = [Ahead(("progress " + self._policy, 0), _PROGRESS, (self._policy,), lock=True)]
         if self.user_ids and self.rounds_per_user is not None:
-            with suppress(DPBanditsError):  # who it is cannot be read: it is refused in its turn
+            with suppress(DPBanditsError):  # an invalid user is refused when the call runs
                 (digest,) = self._users.digests([user])
                 wanted.append(Ahead(("then", 0), _ROUNDS, (self._policy, digest)))
         return wanted
 
     def ahead_of_round(self, decision_id: str) -> list[Ahead]:
-        """Return the queries of a reward."""
+        """Return the queries that a reward will make."""
         slot = slot_of(decision_id)
         return [Ahead(("round", slot), _STATUS, (self._policy, slot), lock=True)]
 
     def round_of(self, decision_id: str) -> int:
-        """The slot of a decision that may be settled now, kept from others until the commit."""
+        """Return the slot of a decision and lock its row until the commit; raise if it is settled."""
         slot = slot_of(decision_id)
         status = self._status_in_store(slot)
         self._locked = slot, status
@@ -350,7 +351,7 @@ class StoredBook(RoundBook):
         return slot
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
-        """As `RoundBook`'s; a round that a release holds, or has passed over, can only be late."""
+        """See `RoundBook.settle_one`. A round of a released block is late."""
         locked, self._locked = self._locked, None
         status = locked[1] if locked is not None and locked[0] == index else self._status_in_store(index)
         became = status_after(
@@ -369,7 +370,7 @@ class StoredBook(RoundBook):
         return became
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
-        """Slots (k,) of decisions, whose rounds nobody else changes until the commit."""
+        """Return the slots (k,) of decisions and lock their rows until the commit."""
         slots = [slot_of(one) for one in ids]
         query = "SELECT slot, status FROM slots WHERE policy = ? AND slot IN "
         found = self._store.now_writing.among(query, sorted(slots), self._policy, lock="slot")
@@ -379,7 +380,7 @@ class StoredBook(RoundBook):
     def settle(
         self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
     ) -> IntArray:
-        """As `RoundBook`'s, of rounds from `rounds_of`; see `settle_one`."""
+        """See `RoundBook.settle`, for rounds from `rounds_of`."""
         became = self._becoming(rounds, usable, missing)
         told = zip(rounds.tolist(), became.tolist(), rewards.tolist(), strict=True)
         rows = [
@@ -400,19 +401,19 @@ class StoredBook(RoundBook):
 
 
 class Engine:
-    """An open policy: it answers by what was released, and releases nothing.
+    """Open policy, which answers from the releases and makes none.
 
     Args:
-        store: its rounds, and what was published.
-        policy: its id.
-        model: built from its configuration; it follows from now on.
-        salt: of the digests of users.
-        engines: it is one of these.
-        informed: whether it began from a published function, which then decides before the first release.
+        store: store of its rounds and published functions.
+        policy: id of the policy.
+        model: policy built from its configuration; it calls `follow`.
+        salt: salt of the digests of users.
+        engines: container of the open policies.
+        informed: True if the policy began with a published function, which decides before the first release.
 
     Attributes:
-        version: the release that it decides by.
-        weight: estimated bytes that it may take, from public numbers.
+        version: number of the release that decides.
+        weight: estimated memory in bytes, from public numbers.
     """
 
     def __init__(
@@ -440,13 +441,13 @@ class Engine:
 
     @property
     def room(self) -> int | None:
-        """Rounds from the next one on that the same release decides, and the horizon covers; None: all."""
+        """Number of next rounds that one release decides, within the horizon; None for no bound."""
         horizon, asked = self.policy.horizon, self.book.asked
         ends = [one for one in (*self.policy.batch_boundaries, horizon) if one is not None and one > asked]
         return min(ends) - asked if ends else None if horizon is None else 0
 
     def _at(self, slot: int) -> PublishedPosterior | None:
-        """Return the posterior that decides a round; TryAgain if it is due and not there yet."""
+        """Return the posterior that decides a round; raise TryAgain if its release is not there yet."""
         version = bisect_right(self.policy.batch_boundaries, slot)
         if version > self.book.released:
             self._engines.is_due()
@@ -459,15 +460,15 @@ class Engine:
 class Engines:
     """Open policies by id; used by the writer alone.
 
-    Attributes:
-        kept: rows of policies by name, as they were read last; whoever uses one sees whether it is so still.
-        is_due: called when a release is due.
-
     Args:
-        store: the service's.
-        ledger: witnesses states, and pays.
-        folder: private; a beginning's first state passes through it.
-        most: bytes that all open policies may take.
+        store: store of the service.
+        ledger: ledger of the service.
+        folder: private folder for the first states of new policies.
+        most: largest number of bytes of all open policies.
+
+    Attributes:
+        kept: cached rows of policies by name; users of a row check that it is current.
+        is_due: callback when a release is due.
     """
 
     def __init__(self, store: Store, ledger: RowLedger, folder: Path, *, most: float) -> None:
@@ -481,11 +482,11 @@ class Engines:
         return f"Engines({len(self._open)} open)"
 
     def use(self, writes: Writes, policy: str) -> Engine:
-        """The open policy.
+        """Return a policy, opened if needed.
 
         Raises:
-            Problem: its population is closed: the original may have released what is due here.
-            CorruptState: its rounds are gone.
+            Problem: its population is closed, because the original may have released the same blocks.
+            CorruptState: its rounds are missing from the store.
         """
         engine = self._open.get(policy)
         if engine is None:
@@ -503,20 +504,20 @@ class Engines:
         return engine
 
     def not_so(self, name: str) -> None:
-        """The row of a policy that was read last is another one by now, or never was kept."""
+        """Drop the cached row of a policy, which has changed or was not committed."""
         self.kept.pop(name, None)
 
     def opened(self, policy: str) -> Engine | None:
-        """The policy, where it is open."""
+        """Return the policy if it is open, else None."""
         return self._open.get(policy)
 
     def take(self, policy: str, version: int, function: PublishedPosterior) -> None:
-        """Keep what a release has published that was made here, until it decides for the first time."""
+        """Cache the published function of a release of this process until its first use."""
         if policy in self._open:
             self._made[policy] = version, function
 
     def published(self, policy: str, version: int) -> PublishedPosterior:
-        """Return a release that decides from now on; where there is a witness, it knows of it."""
+        """Return a published function, after the witness was told of its release."""
         self._ledger.settle()
         known, function = self._made.pop(policy, (0, None))
         if known == version and function is not None:
@@ -529,10 +530,10 @@ class Engines:
         return PublishedPosterior.from_json(text.decode())
 
     def begin(self, writes: Writes, policy: str, new: ServedBandit) -> None:
-        """Let `new` begin, in the transaction that is open: its account pays, its state is kept.
+        """Create the policy `new` in the open transaction: charge its account and store its first state.
 
         Raises:
-            BudgetExceeded: the account cannot.
+            BudgetExceeded: the account cannot pay.
         """
         text = new.publish(prior=True).to_json()
         with scratch(self._folder) as folder:
@@ -545,7 +546,7 @@ class Engines:
                 writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, text)
 
     def close_some(self) -> None:
-        """Close those that were used least recently, but never the last one that was opened."""
+        """Close the least recently used policies, but never the one that was opened last."""
         taken = sum(engine.weight for engine in self._open.values())
         while taken > self._most and len(self._open) > 1:
             policy, engine = self._open.popitem(last=False)
@@ -553,10 +554,10 @@ class Engines:
             taken -= engine.weight
 
     def refuse_large(self, new: ServedBandit) -> None:
-        """Refuse a policy that would close all others whenever it is asked.
+        """Refuse a policy that would need more memory than all open policies may have.
 
         Raises:
-            InvalidParameter: it alone needs more than all open policies may take.
+            InvalidParameter: the policy is too large.
         """
         if new.bytes_needed > self._most:
             raise InvalidParameter(
@@ -567,14 +568,14 @@ class Engines:
 
 
 def configured(config: str) -> ServedBandit:
-    """A policy as a configuration says, that has answered nobody."""
-    with warnings.catch_warnings():  # what they say was said when it began
+    """Return a new policy of a JSON configuration."""
+    with warnings.catch_warnings():  # shown when the policy was created
         warnings.simplefilter("ignore")
         return ServedBandit.from_config(json.loads(config))
 
 
 def due_after(policy: ServedBandit, released: int) -> int | None:
-    """Rounds asked at which the release that follows so many is due; None where all were made.
+    """Return the number of rounds at which the next release after `released` is due; None after the last.
 
     Raises:
         InvalidParameter: the policy's `reporting_delay` is a time.
@@ -585,7 +586,7 @@ def due_after(policy: ServedBandit, released: int) -> int | None:
 
 
 def is_closed(reads: Reads, policy: str) -> bool:
-    """Return whether a policy came with a backup and its population is closed: it is never opened again."""
+    """Return True if a policy came with a backup and its population is closed, so it is never opened."""
     row = reads.one(
         "SELECT f.value FROM policies p JOIN facts f ON f.name = 'closed ' || p.population WHERE p.id = ?",
         policy,
@@ -594,7 +595,7 @@ def is_closed(reads: Reads, policy: str) -> bool:
 
 
 def refuse_closed(reads: Reads, policy: str) -> None:
-    """Problem where `is_closed`."""
+    """Raise Problem if `is_closed`."""
     if is_closed(reads, policy):
         raise Problem(
             "conflict", "The policy came with a backup, and its population is closed: it only reads."

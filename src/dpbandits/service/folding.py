@@ -1,28 +1,28 @@
-"""`Folding`: releases that are due, made in whichever process comes first.
+"""`Folding`: makes due releases, in the process that comes first.
 
-1. **close**: the block's rows that are pending become missed, which is committed. From here on what the block
-   holds does not change, and a reward that comes is late.
-2. **claim**: where several processes share the store, the row of the policy's state is locked; another one
-   passes over it.
-3. **fold**: the state and the rounds since are read into a `ServedBandit`, and raw data meets noise there, in
-   this process's memory and a private file.
-4. **keep**: one transaction writes the ledger's witness of the new position, the new state and the published
-   function, and removes the block's rows; of a long block it writes a fact that says so. It is committed, and
-   only then can anybody see the release.
+1. **close**: pending rows of the block become missed, and this is committed. From here on the block does not
+   change, and a reward for it is late.
+2. **claim**: in a store that processes share, the row of the policy's state is locked. Other processes skip a
+   locked row.
+3. **fold**: a `ServedBandit` reads the state and the later rounds and adds the noise, in the memory of this
+   process and a private file.
+4. **keep**: one transaction writes the new position in the ledger, the new state and the published function,
+   and removes the block's rows. For a long block it writes a fact instead of removing the rows. The release
+   is visible after this commit.
 5. **forget**: the rows of a long block are removed, and then the fact. No fold reads them again. After a
-   crash whoever finds the fact goes on.
+   crash any process continues from the fact.
 
-So noise that was drawn and not committed has left nowhere. Two that fold the same block cannot both commit,
-even without the lock: `RowLedger.go_on` compares the position and digest that were read with those that are
-there, and the slower one's transaction fails as a whole. A process that was stopped holds the lock no longer
-than the store lets it, wakes up without its transaction, and has released and charged nothing. Before
-anything is drawn the ledger is held against its witness, where it has one.
+Privacy: noise that was drawn and not committed was seen by nobody. Two processes that fold the same block
+cannot both commit, even without the lock: `RowLedger.go_on` compares position and digest with those that were
+read, and the transaction of the slower process is rolled back. A process that was suspended loses its lock
+after the idle timeout; it wakes up without its transaction and has released and charged nothing. The ledger
+is compared with its witness, if it has one, before any noise is drawn.
 
-What is large (a state, a block's rounds) is read before the lock is taken, and dropped where the policy has
-gone on since: while the database sends, it does not notice that a worker was stopped, and keeps its locks.
-A store of one process is not locked while a block is folded, and decides meanwhile. Rows are closed, read and
-forgotten `round_log.TOGETHER` at once, in the order of their rounds, and each part in its own transaction, so
-that a long block keeps no decision waiting. Which rows are in a part rests on their rounds alone.
+Large values (a state, a block's rounds) are read before the lock is taken, and dropped if the policy went on
+meanwhile: the idle timeout does not run while the database sends. An embedded store is not locked during a
+fold and decides meanwhile. Rows are closed, read and forgotten in parts of `round_log.TOGETHER`, in the order
+of their rounds and each in its own transaction, so that a long block delays no decision. Which rows are in a
+part depends on their rounds alone.
 """
 
 import json
@@ -54,20 +54,28 @@ _T = TypeVar("_T")
 _HELD = "SELECT held FROM states WHERE policy = ?"
 
 _FORGET = "forget "
-"""How the facts begin that say of a policy before which round its rows are to be removed."""
+"""Prefix of the facts that name the round before which a policy's rows are to be removed."""
 
 _REST = 0.005
-"""Seconds between two transactions about one block: those who wait for the store get it first."""
+"""Seconds between two transactions about one block, in which waiting calls get the store."""
 
 
 def _is_free(writes: Writes, policy: str) -> bool:
-    """Return whether nobody else folds it; then nobody else does until the end of the transaction."""
+    """Lock a policy's state until the end of the transaction; return False if another process has it."""
     return bool(writes.locked(_HELD, policy, skip=True))
 
 
 class _Found(NamedTuple):
-    """A policy: its state, and how many rounds that holds; rounds from the `first` that no release holds;
-    most rounds of one user; where its lineage is.
+    """Inputs of a fold.
+
+    Attributes:
+        content: state of the policy.
+        held: number of rounds in the state.
+        first: first round that is in no release.
+        upto: round after the last one.
+        rounds: rounds from `first` to before `upto`.
+        rounds_per_user: contribution bound; None for no bound.
+        at: position of the lineage in the ledger.
     """
 
     content: bytes
@@ -79,17 +87,26 @@ class _Found(NamedTuple):
     at: Witness
 
     def __repr__(self) -> str:
-        return "_Found()"  # it is raw data
+        return "_Found()"  # the values are raw data
 
 
 def _at(reads: Reads, policy: str) -> Witness | None:
-    """Return the row of the ledger that every change of the state changes."""
+    """Return the policy's position in the ledger, which every change of its state changes."""
     row = reads.one("SELECT position, digest FROM lineages WHERE lineage = ?", policy)
     return None if row is None else Witness(int(row[0]), str(row[1]))
 
 
 class _Folded(NamedTuple):
-    """What a fold has made: functions by their numbers of releases, the state, where its lineage is then."""
+    """Results of a fold.
+
+    Attributes:
+        functions: published functions by number of releases.
+        texts: the same functions as JSON.
+        content: new state.
+        at: new position of the lineage in the ledger.
+        ends: ends of the released blocks, with a leading 0.
+        due: number of rounds at which the next release is due, or None.
+    """
 
     functions: dict[int, PublishedPosterior]
     texts: dict[int, str]
@@ -103,14 +120,15 @@ class _Folded(NamedTuple):
 
 
 class Folding:
-    """Makes releases that are due, of every policy; see the module. Any number of processes have one.
+    """Makes the due releases of all policies; see the module. Each process of a service has one.
 
     Args:
-        store, ledger: the service's.
-        folder: private; states pass through it.
-        clock: the service's.
-        made: told of a policy whose release was made here, its version, and what it published.
-        failed: told the kind of what went wrong with a policy; the next turn tries again.
+        store: store of the service.
+        ledger: ledger of the service.
+        folder: private folder for states.
+        clock: clock of the service.
+        made: callback after a release of this process: policy, version and published function.
+        failed: callback for an error; the next turn tries again.
     """
 
     def __init__(
@@ -134,21 +152,21 @@ class Folding:
         return "Folding()"
 
     def begin(self, *, every: float) -> None:
-        """Look for what is due, again and again, in a thread."""
+        """Start a thread that looks for due releases every `every` seconds."""
         self._thread = threading.Thread(
             target=self._work, args=(every,), name="dpbandits folding", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Finish what is being folded, and stop."""
+        """Stop the thread after the running fold."""
         self._ending.set()
         self._woken.set()
         if self._thread is not None:
             self._thread.join()
 
     def wake(self) -> None:
-        """Look for what is due at once."""
+        """Look for due releases at once."""
         self._woken.set()
 
     def _work(self, every: float) -> None:
@@ -161,7 +179,7 @@ class Folding:
             self.turn()
 
     def turn(self) -> int:
-        """Make all releases that are due now and that nobody else is making; how many."""
+        """Make all due releases that no other process is making; return their number."""
         made = 0
         with self._one_at_a_time:
             try:
@@ -181,29 +199,29 @@ class Folding:
         return made
 
     def _tried(self, call: Callable[[], _T]) -> _T | None:
-        """Do something about one policy, whose failure stops no other."""
+        """Run a call about one policy; report its error, so that the other policies go on."""
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 - told to whoever asked for it
+        except Exception as error:  # noqa: BLE001 - reported by the callback
             self._failed(error)
             return None
 
     def fold(self, policy: str, *, old: Old | None = None) -> int:
-        """Make the releases of one policy that are due, and erase `old` rounds that they leave, unless
-        somebody else does; how many releases.
+        """Make the due releases of one policy, and erase the remaining `old` rounds; return the number of
+        releases. Do nothing if another process folds the policy.
         """
         asked = self._closed(policy)
         if asked is None and old is None:
             return 0
         if old is not None:
             self._erase_slots(old)
-        with self._store.writing() as writes:  # whoever has it would be slowed by others who read it all
+        with self._store.writing() as writes:  # else the large reads below would slow down the other process
             if not _is_free(writes, policy) and writes.one(_HELD, policy) is not None:
                 return 0
         found = self._found(policy, asked or 0)
         with self._store.reading() as reads:
             gone = reads.one("SELECT policy FROM progress WHERE policy = ?", policy) is None
-        if old is not None and gone:  # it came with a backup, and is never opened again
+        if old is not None and gone:  # the policy came with a backup and is never opened again
             with self._store.writing() as writes:
                 done(writes, old, now=self._clock.now())
         if found is None:
@@ -213,13 +231,13 @@ class Folding:
                 return 0
             with self._store.seeing() as reads:
                 if _at(reads, policy) != found.at:
-                    return 0  # somebody else had it since: some of its rounds may be gone
+                    return 0  # another process folded it meanwhile, and removed some of the rounds
             self._ledger.settle()
             folded = self._folded(policy, found, old)
             writes = begin()
             row = writes.one("SELECT due, released, asked FROM progress WHERE policy = ?", policy)
             if row is None or row[2] < found.upto or _at(writes, policy) != found.at:
-                return 0  # it was not locked, or the store was put back: the next turn looks again
+                return 0  # the row was not locked, or the store was rolled back: the next turn looks again
             self._ledger.go_on(policy, found.at, folded.at)
             made = self._keep(writes, policy, folded, found)
             if old is not None:
@@ -247,12 +265,12 @@ class Folding:
         return _Found(bytes(row[0]), held, first, upto, rounds, most, at)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
-        """Let raw data meet noise: all releases that are due; nothing of it is kept yet."""
-        beside = MemoryLedger()  # its one lineage is the store's, once the transaction is there
+        """Compute all due releases, with their noise. Nothing is stored yet."""
+        beside = MemoryLedger()  # `go_on` moves its lineage into the store's ledger
         beside.advance(policy, position=found.at.position, digest=found.at.digest)
         functions: dict[int, PublishedPosterior] = {}
         with one_thread(), scratch(self._folder) as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they say was said when it began
+            warnings.simplefilter("ignore")  # shown when the policy was created
             most = found.rounds_per_user
             life = StoredLife(policy, folder, rounds=found.rounds, held=found.held, rounds_per_user=most)
             life.state.touch(mode=0o600)
@@ -269,13 +287,13 @@ class Folding:
         return _Folded(functions, texts, content, at or found.at, ends, due)
 
     def _keep(self, writes: Writes, policy: str, folded: _Folded, found: _Found) -> int:
-        """Write down what was folded; how many releases."""
+        """Write the results of a fold; return the number of releases."""
         for number, text in folded.texts.items():
             row = policy, number, folded.ends[number], self._clock.now(), text
             writes.run("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", *row)
         held = found.upto, folded.content
         writes.run("UPDATE states SET held = ?, content = ? WHERE policy = ?", *held, policy)
-        # First what whoever decides locks first: neither waits for the other.
+        # In the order in which decisions lock rows, so that the two do not deadlock.
         released = len(folded.ends) - 1
         writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", folded.due, released, policy)
         if folded.ends[-1] - found.first > TOGETHER:
@@ -285,13 +303,13 @@ class Folding:
         return len(folded.texts)
 
     def _forget(self, policy: str, before: int) -> None:
-        """Remove the rows of rounds that releases hold, and then the fact that says so."""
+        """Remove the rows of released rounds, and then the fact about them."""
         self._change_slots("DELETE FROM slots", (), "slot < ?", (policy, before, before))
         with self._store.writing() as writes:
             writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _FORGET + policy, str(before))
 
     def _erase_slots(self, old: Old) -> None:
-        """Their rows become refused ones, as `RoundBook.erase` has it; some at a time, as in `_closed`."""
+        """Mark old rounds as refused, as `RoundBook.erase` does, in parts as in `_closed`."""
         with self._store.reading() as reads:
             row = reads.one("SELECT config FROM progress WHERE policy = ?", old.policy)
         if row is None:
@@ -304,11 +322,11 @@ class Folding:
     def _change_slots(
         self, change: str, values: tuple[object, ...], which: str, here: tuple[str, int, int]
     ) -> None:
-        """Change rows of a policy's slots before one, until none is left of those that are meant.
+        """Change all rows of a policy's slots before a slot that match `which`.
 
-        Rows that a reward has locked come after all others. Waiting for one while another is held might never
-        end. Trying again at once would keep later rounds open, and somebody's reward must not decide whether
-        another one still counts.
+        Rows that a reward has locked are skipped and changed after all others. Waiting for a row while others
+        are locked could deadlock. Retrying a part at once would keep later rounds open, and then one user's
+        reward would affect whether another user's reward still counts.
         """
         policy, end, value = here
         with self._store.reading() as reads:
@@ -329,7 +347,7 @@ class Folding:
             parts = left
 
     def _closed(self, policy: str) -> int | None:
-        """Let no reward of blocks that are due count any more; rounds asked by then. None: none is due."""
+        """Close the due blocks for rewards; return the number of rounds, or None if no block is due."""
         with self._store.reading() as reads:
             row = reads.one("SELECT asked, due, config FROM progress WHERE policy = ?", policy)
             if row is None or row[1] is None or row[0] < row[1] or is_closed(reads, policy):
