@@ -1,6 +1,6 @@
-"""Answers in the OpenAPI document: their types, for whoever generates a client, and an example of each.
+"""Types and examples of answers in the OpenAPI document, from which clients are generated.
 
-The routes write these answers themselves, and tests compare what they write with what is said here
+The routes write these answers themselves. Tests compare them with the types here
 (`tests/service/test_schema.py`).
 """
 
@@ -13,13 +13,13 @@ __all__ = ["TYPES", "Named", "Of", "example_of", "type_of"]
 
 
 class Named(NamedTuple):
-    """Another type, by its name."""
+    """Reference to another type by name."""
 
     name: str
 
 
 class Of(NamedTuple):
-    """An example, and what it is one of; see `TYPES`."""
+    """Example with its kind; see `TYPES`."""
 
     example: Any
     kind: Any
@@ -224,9 +224,9 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Questions": ("In the order in which they were asked.", {"questions": [Named("Question")]}),
 }
-"""Name -> description and members, each an example, whose type is its kind, or a kind alone. `Of` has both; a
-list holds the one kind of its first member, and a tuple is any of its kinds, None for null. A member with a
-question mark may be left out, and is never null; examples have those that are `Of`.
+"""Name -> description and members. A member is an example whose type is its kind, a kind alone, or an `Of`
+with both. A list has the kind of its first entry; a tuple is any of its kinds, with None for null. A member
+with a question mark is optional and never null; examples contain the optional members that are `Of`.
 """
 
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", None: "null", dict: "object"}

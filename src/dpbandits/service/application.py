@@ -1,7 +1,6 @@
-"""The application: routes, who may use them, and how answers are written.
+"""ASGI application of the service: its routes, the scopes that they need, and their answers.
 
-What a route does is done by `dpbandits.service.core.Service`; here JSON becomes arguments, and errors
-problems.
+The routes turn JSON into arguments of `dpbandits.service.core.Service`, and errors into problems.
 """
 
 import asyncio
@@ -67,17 +66,17 @@ LINES = "application/x-ndjson"
 """Media type of lines of JSON."""
 
 TICK_SECONDS = 0.25
-"""How often waits that are over are looked for, and functions that were released are written down."""
+"""Seconds between two runs of the periodic work (`Service.tick`)."""
 
 
 _OPEN = re.compile(
     r"/v1/local/[^/]+/(policy|reports)|/v1/policies/[^/]+/(decisions|rewards)([:/].*)?|/ofrep/v1/.*"
 )
-"""Routes that pages may use from a browser."""
+"""Routes that pages of other origins may use from a browser."""
 
 
 class Word(StringConvertor):
-    """A part of a path without a colon, so that what follows one is a verb: `{decision:word}:activate`."""
+    """Part of a path without a colon, because a verb follows the colon: `{decision:word}:activate`."""
 
     regex = "[^/:]+"
 
@@ -109,7 +108,7 @@ _EVENT = {
 
 
 def application(service: Service) -> Application:
-    """The ASGI application of a service that is open; it is closed when the application ends."""
+    """Return the ASGI application of an open service, which is closed when the application ends."""
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -130,7 +129,7 @@ def application(service: Service) -> Application:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        redirect_slashes=False,  # it would send a body again to where no proxy may have made it http
+        redirect_slashes=False,  # a redirect may lead to plain http behind a proxy
         default_response_class=Json,
     )
     app.state.service, app.state.door = service, Doorkeeper(service)
@@ -140,7 +139,7 @@ def application(service: Service) -> Application:
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _of_problem)  # the gate logs it
     metrics = Metrics(service)
-    add_decisions(app, service)  # routes are looked through in this order: what is asked most is first
+    add_decisions(app, service)  # routes are matched in this order: the most frequent ones are first
     _routes_of_devices(app, service)
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
@@ -157,9 +156,9 @@ def application(service: Service) -> Application:
 def _open_to(origins: Sequence[str], application: Application) -> Application:
     """Return the application with answers that browsers let pages of these origins read (CORS).
 
-    Only routes of devices, of decisions and of feature flags are open to pages. Credentials of the browser
-    are never accepted, so a page can use nobody's login at the desk: it has the token that it was given.
-    Everybody who opens the page can read this token, so it should have one scope and no other.
+    Only routes of devices, decisions and feature flags are open to pages. Credentials of the browser are
+    never accepted, so a page cannot use a login at the desk and needs a token. Everybody who opens the page
+    can read this token, so give it one scope only.
     """
     if not origins:
         return application
@@ -179,7 +178,7 @@ def _open_to(origins: Sequence[str], application: Application) -> Application:
 
 
 def _template(app: FastAPI, scope: Scope) -> str:
-    """Template of the route that a request is for; "none" where there is none."""
+    """Return the template of the route of a request; "none" if there is none."""
     found = (
         route.path_format
         for route in app.routes
@@ -204,7 +203,7 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 
 
 async def _of_request(request: Request, error: Exception) -> Response:
-    """Return the answer about a body that does not fit: it names members of messages, and has no value."""
+    """Return the answer for an invalid body, which names members of the message and no values."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     return await _of_problem(request, not_fitting(found))
 
@@ -219,7 +218,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """Methods of all routes of a path; the framework names those of the first."""
+    """Return the methods of all routes of a path; the framework names those of the first route."""
     found: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
@@ -231,7 +230,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     of_tokens, route = Routes(app, "tokens", "/v1/tokens"), Routes(app, "populations", "/v1/populations")
 
     async def changed(change: Callable[[Writes], Any]) -> Any:
-        """Change tokens; what this worker knows of them is forgotten then."""
+        """Change tokens, and empty this worker's cache of tokens afterwards."""
 
         def changing(writes: Writes) -> Any:
             writes.when(kept=app.state.door.forget)
@@ -241,7 +240,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
     @of_tokens("POST ", "Make a token", _TOKEN, status=201)
     async def make_token(message: TokenRequest, token: AdminWithin) -> dict[str, Any]:
-        """Its text is in this answer, and nowhere else."""
+        """The text of the token is in this answer and is never shown again."""
         limits = tokens.Limits.of(message.policies, message.populations)
         if not token.limits.include(limits):
             raise Problem("out-of-scope", "This token has limits: name some within them.")
@@ -256,25 +255,25 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         await changed(partial(tokens.withdraw, identity=identity, **how))
         return Response(status_code=204)
 
-    @of_tokens("GET ", "Tokens that may be used, the latest first", "ListedTokens")
+    @of_tokens("GET ", "List the valid tokens, latest first", "ListedTokens")
     def list_tokens(token: AdminWithin) -> dict[str, Any]:
-        """The list never has their texts. A token with limits sees those within its own."""
+        """The list has no texts of tokens. A token with limits sees the tokens within its own limits."""
         return {
             "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
         }
 
     @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", "RotatedToken")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
-        """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
+        """The old text stays valid for the overlap. The request can be repeated if no answer came."""
         how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
         found: dict[str, Any] = await changed(
             partial(tokens.rotate, keys=service.keys, identity=identity, **how)
         )
         return found
 
-    @route("POST ", "Open a population", "Population", status=201)
+    @route("POST ", "Create a population", "Population", status=201)
     async def open_population(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
-        """An account for people who are protected together; the same request again changes nothing."""
+        """A population has one privacy budget for a group of users. The request is idempotent."""
         token.refuse_population(message.name)
         privacy = given(message.privacy)
 
@@ -288,14 +287,14 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         return await wrap_future(service.write(opening))
 
-    @route("GET ", "All populations, with what is spent and left", "Populations")
+    @route("GET ", "List the populations with spent and remaining budget", "Populations")
     def list_populations(token: ReaderWithin) -> dict[str, Any]:
         names = filter(token.limits.reach_population, service.read(population_names))
         return {
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @route("GET /{population}", "What a population has spent and has left", "Population")
+    @route("GET /{population}", "Get spent and remaining budget of a population", "Population")
     def get_population(population: PopulationName, token: Reader) -> dict[str, Any]:
         return {"name": population, **standing(service.ledger, population)}
 
@@ -303,26 +302,26 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 def _routes_of_policies(app: FastAPI, service: Service) -> None:
     route = Routes(app, "policies", "/v1/policies")
 
-    @route("POST :preview", "What a policy would promise and cost", "PolicyPreview", "not-found")
+    @route("POST :preview", "Preview the guarantee and cost of a policy", "PolicyPreview", "not-found")
     def preview_policy(message: PolicyRequest, token: AdminWithin) -> dict[str, Any]:
-        """Nothing is kept, charged or drawn."""
+        """Nothing is stored, charged or drawn."""
         token.refuse_new(message.name, message.population)
         return policies.preview(service.ledger, _asked(message))
 
-    @route("POST ", "Begin a policy", "Policy", "not-found", "conflict", "budget-exceeded", status=201)
+    @route("POST ", "Create a policy", "Policy", "not-found", "conflict", "budget-exceeded", status=201)
     async def begin_policy(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
-        """Its population pays for everything that it will ever release; what does not fit is refused."""
+        """The population is charged for everything that the policy will ever release."""
         token.refuse_new(message.name, message.population)
         kept = await asyncio.to_thread(service.begin_policy, _asked(message), token.id)
         response.headers["ETag"] = kept.etag
         return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
 
-    @route("GET ", "All policies", "Policies")
+    @route("GET ", "List the policies", "Policies")
     def list_policies(token: ReaderWithin) -> dict[str, Any]:
         found, reach = service.read(policies.all_described), token.limits.reach
         return {"policies": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{policy}", "One policy", "Policy")
+    @route("GET /{policy}", "Get a policy", "Policy")
     def get_policy(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -331,7 +330,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
     @route(
         "PATCH /{policy}",
-        "Change how a policy is used",
+        "Change status or settings of a policy",
         "Policy",
         "conflict",
         "changed-meanwhile",
@@ -340,7 +339,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     async def change_policy(
         policy: PolicyName, message: ChangeRequest, token: Admin, response: Response, if_match: Tag = None
     ) -> dict[str, Any]:
-        """Its status and settings; never what it promises. `If-Match` is needed."""
+        """The guarantee never changes. The header `If-Match` is required."""
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
         how: dict[str, Any] = {"status": message.status, "settings": settings, "if_match": if_match}
         how |= {"now": service.now(), "by": token.id}
@@ -350,23 +349,23 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
     @route(
         "GET /{policy}/policy",
-        "The published function: decides for anyone, anywhere",
+        "Get the published function, which decides without the service",
         {"format": 1, "kind": "PublishedPosterior", "guarantee": {"epsilon": 1.0}},
         "conflict",
         has_tag=True,
     )
     def published_function(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
-        """Return what `PublishedFunction.from_json` reads; its ETag is its version."""
+        """The answer is JSON for `PublishedFunction.from_json`; the ETag is its version."""
         return tagged(*service.published(policy), if_none_match)
 
-    @route("GET /{policy}/guarantee", "What is promised, to be signed", _STATED, "conflict")
+    @route("GET /{policy}/guarantee", "Get the statement of the guarantee", _STATED, "conflict")
     def get_guarantee(policy: PolicyName, token: Reader) -> Response:
-        """`statement` is prose, `guarantee` the same as JSON."""
+        """`statement` is prose, and `guarantee` is the same as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
-    @route("GET /{policy}/releases", "What was released, and when", {"releases": [_RELEASE]})
+    @route("GET /{policy}/releases", "List the releases", {"releases": [_RELEASE]})
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -375,7 +374,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
 
 def _asked(message: PolicyRequest) -> dict[str, Any]:
-    """The request as it is kept: what was left out is left out."""
+    """Return the request as it is stored, without members that were left out."""
     found = given(message)
     found["horizon"] = message.horizon
     found["settings"] = message.settings.model_dump()
@@ -390,7 +389,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
 
     @route(
         "POST ",
-        "Begin a local policy",
+        "Create a local policy",
         {"name": "tips", "population": "people"},
         "not-found",
         "conflict",
@@ -398,7 +397,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         status=201,
     )
     async def begin_local_policy(message: SurveyRequest, token: AdminWithin) -> dict[str, Any]:
-        """Its population is charged once, for one report of one person."""
+        """The population is charged once, for one report of one user."""
         token.refuse_new(message.name, message.population)
         asked = message.model_dump()
         await wrap_future(
@@ -408,7 +407,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
 
     @route(
         "GET /{survey}/policy",
-        "What devices decide by: public",
+        "Get the contract and the published version for devices",
         {
             "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
             "published": {"version": 0},
@@ -416,8 +415,8 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         has_tag=True,
     )
     def get_local_policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
-        """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
-        service.refuse_in_a_copy()  # a device's answer to it would be lost
+        """`spec` is JSON for `Spec.from_json`, and `published` for `PublishedArms.from_json`."""
+        service.refuse_in_a_copy()  # the reports for it would be lost
         return tagged(*service.surveys.published(survey), if_none_match)
 
     @route(
@@ -439,7 +438,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         },
     )
     async def send_reports(survey: SurveyName, request: Request, token: Device) -> Response:
-        """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
+        """Each report follows its length in two bytes, little-endian. The answer means they are on disk."""
         service.refuse_in_a_copy()
         return Json(await intake(survey, await request.body()))
 
@@ -449,17 +448,17 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
 
     @route(
         "GET /metrics",
-        "Traffic, releases and budgets, for Prometheus",
+        "Get metrics of traffic, releases and budgets for Prometheus",
         'dpbandits_releases{policy="offers"} 3.0\n',
         media="text/plain",
     )
     def metrics(token: Reader) -> Response:
-        """From an allow-list: nothing by arm, by reward or by status."""
+        """Metrics come from an allow-list: none is by arm, by reward or by status of a decision."""
         return Response(measured.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @route("GET /v1/events", "What an operator should know, the latest first", {"events": [_EVENT]})
+    @route("GET /v1/events", "List the events for operators, latest first", {"events": [_EVENT]})
     def list_events(token: Admin) -> dict[str, Any]:
-        """`token` is the id of the token that acted; empty where the service did, or a command beside it."""
+        """`token` is the id of the token that acted; it is empty if the service or a command acted."""
         rows = service.read(
             lambda reads: reads.rows(
                 "SELECT number, at, what, subject, told, token FROM events WHERE what != ? "
@@ -471,13 +470,13 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
 
     @route(
         "GET /v1/policies/{policy}/raw",
-        "Raw decisions and rewards: not a private release",
+        "Export raw decisions and rewards, which is not a private release",
         f'{{"warning": "{WARNING}"}}\n',
         media=LINES,
     )
     def export_raw(policy: PolicyName, token: Admin) -> Response:
-        """The answer is lines of JSON. The first says what they are. They are all decisions that exist at its
-        beginning, each as it stands when its page is read. The export is an event.
+        """The answer is JSON lines after a line with a warning: all decisions that exist at the beginning,
+        each as it is when its page is read. The export is an event.
         """
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
         if not service.read_only:
@@ -487,19 +486,19 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         headers = {"X-Not-A-Private-Release": WARNING}
         return StreamingResponse(pages, media_type=LINES, headers=headers)
 
-    @route("GET /v1/live", "Whether it answers", {"status": "up"}, needs_token=False)
+    @route("GET /v1/live", "Check that the process answers", {"status": "up"}, needs_token=False)
     async def live() -> dict[str, Any]:
-        """The route needs no token, and says nothing else."""
+        """The route needs no token."""
         return {"status": "up"}
 
-    @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
+    @route("GET /v1/health", "Check that the process answers", {"status": "up"}, needs_token=False)
     async def health() -> dict[str, Any]:
-        """The route needs no token, and says nothing else."""
+        """The route needs no token."""
         return await live()
 
-    @route("GET /v1/ready", "Whether it can serve", {"status": "ready"}, "not-ready", needs_token=False)
+    @route("GET /v1/ready", "Check readiness", {"status": "ready"}, "not-ready", needs_token=False)
     async def ready(request: Request) -> dict[str, Any]:
-        """The route needs no token. If the service is not ready, `reasons` says why, in fixed words."""
+        """The route needs no token. If the service is not ready, `reasons` lists why, in fixed words."""
         if reasons := request.app.state.readiness.reasons():
             raise Problem("not-ready", "See `reasons`.", more={"reasons": reasons})
         return {"status": "ready"}

@@ -1,45 +1,44 @@
 """Copies and moves of a service. A copy or a restored backup is read-only until it is adopted.
 
-A copy is older than what it was made of as soon as that goes on: it knows of fewer releases and of less that
-was spent. To go on from it could release a block a second time with other noise, and spend what is spent. So
+A copy is outdated as soon as the original goes on: it lacks releases and charges. Continuing from it could
+release a block a second time with other noise, and spend a budget twice. Therefore:
 
-- a backup says that it is one (`service.backup`), and a service on it only reads: published functions,
-  statements, releases, budgets;
-- a folder or database that was copied by other means is told by what is outside of it. The store holds the
-  name of its `instance`, which the settings of each deployment give: under another name, or none, it is a
-  copy. A container that is started again has the same name. The `witness` refuses a store that is behind it,
-  and a second folder while the first one is served. What is served under the same name and without the
-  witness is not noticed;
-- `adopt` ends that. Where the ledger has a witness on another disk, the witness knows how far the original
-  went: a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
-  policies are retired and never opened again, as the original may have released what is due there, with other
-  noise; their rounds and states are erased, no reward is awaited, populations are closed, what was published
-  stays, and whoever begins anew does so with other people, or says that nothing was asked of the original
-  since the copy was made (`nothing_since`). Either way decisions have other ids from then on than the
-  original gave (`Keys`): no reward of one goes to another.
+- A backup is marked (`service.backup`), and a service on it only reads published functions, statements,
+  releases and budgets.
+- Other copies of a folder or database are detected from outside. The store has the name of its `instance`,
+  which the settings of each deployment give: under another name, or none, it is a copy. A restarted container
+  has the same name. The `witness` refuses a store that is behind it, and a second folder while the first one
+  is served. A copy that is served under the same name and without the witness is not detected.
+- `adopt` lets a service continue from a copy. With a witness, a copy that is behind the original is refused,
+  and any other copy continues. Without a witness the state of the original is unknown. Then the policies are
+  retired for ever, because the original may have released the same blocks with other noise. Their rounds and
+  states are erased, no reward is awaited, and populations are closed; published functions stay. New policies
+  need other users. The exception is `nothing_since`: an operator states that the original got no requests
+  since the copy was made. In both cases later decisions have other ids than those of the original (`Keys`),
+  so no reward reaches a wrong decision.
 
 Moves
 -----
-A service moves from its folder into a database, so that many workers can serve, and back.
+A service can move from its folder into a database, so that many workers can serve, and back.
 
-Both have the same tables, so a move copies rows. What goes on goes on in one place. A move has an id, and
-three steps, each durable before the next:
+Both have the same tables, so a move copies rows. Afterwards the service continues in one place only. A move
+has an id and three steps, each durable before the next:
 
-1. every row is written to its new place, which says that it serves nobody yet;
-2. the old place is retired. Every policy's lineage goes one position further at its ledger, so that no state
-   of it, and no copy that this ledger witnesses, can go on there. Raw data is removed, and the place says
-   that it serves nobody;
-3. the new place says that it serves.
+1. all rows are written to the new place, which is marked as out of service;
+2. the old place is retired. Every policy's lineage is advanced by one position in its ledger, so that no
+   state and no copy that this ledger witnesses can continue there. Raw data is removed, and the place is
+   marked as out of service;
+3. the new place is marked as in service.
 
-Whatever interrupts, the same command goes on: before the second step the old place is as it was, and the new
-one is filled anew; after it the new one only has to be told. A policy that was moved has its next release
-still to come in the new place alone, so nothing is released twice; its account is in the new ledger alone, so
-nothing is charged twice.
+After an interruption the same command continues. Before the second step the old place is unchanged, and the
+new one is filled again; after it only the mark of the new place is missing. A moved policy has its next
+release in the new place only, so nothing is released twice. Its account is in the new ledger only, so nothing
+is charged twice.
 
-A place that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. In a database
-no write transaction begins any more, so that a worker that was forgotten acknowledges nothing there.
+A place that was left has no raw data: rounds, states, decisions and tokens are removed. In a database every
+new write transaction fails there, so a forgotten worker acknowledges nothing.
 
-A witness knows one place. The new place has none until it is started with one, which must be new to it.
+A witness belongs to one place. Start the new place with a new witness, or none.
 """
 
 import uuid
@@ -73,7 +72,7 @@ __all__ = [
 ]
 
 _INSTANCE = "instance"
-"""Fact: the name of the deployment whose store this is."""
+"""Name of the fact with the name of the store's deployment."""
 
 STORE, MARK, KEY = "service.db", "service.backup", "service.key"
 _LOCK = "service.lock"
@@ -94,16 +93,16 @@ _RAW = (
 )
 _TABLES = (*_RAW, "populations", "policies", "events", "exchanges", "surveys", "releases", "lineages")
 _OWN = "('version', 'moving', 'move', 'witnessed')"
-"""Facts of one place, which are not moved."""
+"""Facts that belong to one place and are not moved."""
 
 _BEING_FILLED = "it is being filled; repeat the move"
 
 
 def held_store(folder: Path, files: ExitStack) -> SQLiteStore:
-    """The store of a folder, which no other process uses until `files` are closed.
+    """Return the store of a folder, locked for this process until `files` is closed.
 
     Raises:
-        StateError: another process uses it.
+        StateError: another process uses the folder.
     """
     files.enter_context(locked(folder / _LOCK, wait=False))
     return SQLiteStore(folder / STORE)
@@ -111,11 +110,11 @@ def held_store(folder: Path, files: ExitStack) -> SQLiteStore:
 
 @contextmanager
 def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
-    """The store of a service: the database that is named, or the file of the folder, held by this process.
+    """Open the store of a service: the database of the settings, or the file of the folder with its lock.
 
     Raises:
-        StateError: another process uses the folder, or serves another one with its witness; what was here
-            goes on elsewhere; or the folder has a service of its own beside the database.
+        StateError: another process uses the folder, or serves another folder with its witness; the service
+            was moved elsewhere; or the folder has data of its own besides the database.
         CorruptState, IncompatibleState: the store cannot be used.
     """
     with ExitStack() as files:
@@ -145,7 +144,7 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
 
 
 def why_copy(folder: Path, store: Store, settings: Settings) -> str:
-    """Return why what is here only reads; empty if it is no copy. See the module."""
+    """Return the reason why the store is a read-only copy; empty if it is no copy. See the module."""
     if isinstance(store, SQLiteStore) and (folder / MARK).exists():
         return "it is a backup"
     with store.reading() as reads:
@@ -156,13 +155,13 @@ def why_copy(folder: Path, store: Store, settings: Settings) -> str:
 
 
 def name_instance(writes: Writes, settings: Settings) -> None:
-    """Write down whose store this is, where nobody has."""
+    """Store the name of the deployment, unless there is one."""
     if settings.instance:
         writes.run("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", _INSTANCE, settings.instance)
 
 
 def unnoticed_copies(settings: Settings) -> str:
-    """Return a warning if nothing outside of a store tells it from a copy; empty otherwise."""
+    """Return a warning if a copy of the store would not be detected; empty otherwise."""
     if settings.witness or settings.instance:
         return ""
     return (
@@ -172,36 +171,37 @@ def unnoticed_copies(settings: Settings) -> str:
 
 
 def back_up(folder: Path, to: Path) -> None:
-    """Copy the folder of a service, which may run meanwhile: everything that was acknowledged before.
+    """Copy the folder of a service, which may be running, with everything acknowledged before the call.
 
     Raises:
-        StateError: there is something at `to` already, or the copy could not be made.
-        MissingState: there is no service's folder.
+        StateError: `to` exists, or the copy failed.
+        MissingState: the folder has no data of a service.
     """
     if not (folder / STORE).exists():
         raise MissingState("the folder has no data of a service: pass the one given to serve")
     if to.exists():
         raise StateError("there is something already where the backup is to go: choose another place")
     private_folder(to, what="the backup")
-    write_durably(to / MARK, b"a copy: read-only until it is adopted\n")  # first: half a copy is one, too
+    write_durably(
+        to / MARK, b"a copy: read-only until it is adopted\n"
+    )  # first, so that an interrupted copy is marked as well
     with open_regular(folder / KEY) as (file, size):
         write_durably(to / KEY, file.read(size), exclusive=True)
     SQLiteStore.copy(folder / STORE, to / STORE)
 
 
 def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> bool:
-    """Let a service continue from a copy; returns whether its policies continue.
+    """Let a service continue from a copy; return True if its policies continue.
 
     Args:
-        folder: the copy.
-        settings: they name the witness, the database if it is not the folder's, and the instance, whose
-            store it is from then on.
-        nothing_since: nobody has asked the original for anything since the copy was made, and nobody will.
+        folder: folder of the copy.
+        settings: settings with the witness, the database if there is one, and the new name of the instance.
+        nothing_since: True if the original got no requests since the copy was made, and will get none.
 
     Raises:
-        ForkedState: the witness has seen the original go further.
-        MissingState: it is no copy.
-        StateError: a service uses it.
+        ForkedState: the witness has seen a later state of the original.
+        MissingState: the store is not a copy.
+        StateError: a service uses the folder.
     """
     if not settings.database and not (folder / STORE).exists():
         raise MissingState("the folder has no data of a service: pass the copy")
@@ -221,7 +221,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
 
 def _retire(writes: Writes) -> None:
-    """Close what the copy has; of rounds that no release holds nothing is left, as none ever will."""
+    """Retire all policies and close all populations; erase rounds that will never be released."""
     for table in ("progress", "slots", "people", "states"):
         writes.run(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
     writes.run("UPDATE policies SET status = 'retired', revision = revision + 1")
@@ -240,10 +240,10 @@ def _retire(writes: Writes) -> None:
 
 
 def into_database(folder: Path, *, settings: Settings) -> None:
-    """Move what a folder holds into the database of the settings; the service must be stopped.
+    """Move a service from its folder into the database of the settings. Stop the service first.
 
     Raises:
-        StateError: a service uses the folder; or the database has a service of its own.
+        StateError: a service uses the folder, or the database has data of another service.
     """
     if not (folder / STORE).exists():
         raise StateError("there is no service's folder")
@@ -254,15 +254,15 @@ def into_database(folder: Path, *, settings: Settings) -> None:
 
 
 def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
-    """Move what the database of the settings holds into a new folder; all workers must be stopped.
+    """Move a service from the database of the settings into a new folder. Stop all workers first.
 
     Args:
-        source: a worker's folder, which has the key.
-        to: must not exist, or be what an interrupted move left.
-        settings: name the database, and its witness, if any.
+        source: folder of a worker, which has the key.
+        to: new folder, which must not exist unless it is that of an interrupted move.
+        settings: settings with the database, and its witness if there is one.
 
     Raises:
-        StateError: there is something else at `to`; or the database serves nobody.
+        StateError: `to` exists, or the database is out of service.
     """
     if not (source / KEY).exists():
         raise StateError("--data: expected a worker's folder, which has service.key")
@@ -285,7 +285,7 @@ def _refuse_copies(folder: Path, store: Store, settings: Settings) -> None:
 
 @contextmanager
 def _both(folder: Path, settings: Settings) -> Iterator[tuple[Store, Store]]:
-    """The store of a folder, which nobody else uses, and that of the settings' database."""
+    """Open the locked store of a folder and that of the settings' database."""
     from dpbandits.service.postgres import PostgresStore
 
     with ExitStack() as files:
@@ -294,7 +294,7 @@ def _both(folder: Path, settings: Settings) -> Iterator[tuple[Store, Store]]:
 
 
 def store_adoptions(store: Store) -> list[tuple[int, str]]:
-    """The adoptions that a store has seen."""
+    """Return the adoptions of a store."""
     with store.reading() as reads:
         return adoptions(reads)
 
@@ -311,7 +311,7 @@ def _move(source: Store, to: Store, keys: Keys, settings: Settings, said: str) -
 
 
 def finish(source: Store, to: Store) -> None:
-    """The third step: the new place serves."""
+    """Do the third step of a move: mark the new place as in service."""
     with to.moving() as writes:
         with source.reading() as reads:
             moved = reads.one("SELECT value FROM facts WHERE name = 'move'")
@@ -321,7 +321,7 @@ def finish(source: Store, to: Store) -> None:
 
 
 def fill(to: Store, reads: Reads, keys: Keys, move: str) -> None:
-    """The first step: all rows."""
+    """Do the first step of a move: copy all rows."""
     with to.moving() as writes, writes.kept_alive():
         fresh = writes.one("SELECT name FROM facts WHERE name <> 'version'") is None
         being = writes.one("SELECT value FROM facts WHERE name = 'moving'")
@@ -338,7 +338,7 @@ def fill(to: Store, reads: Reads, keys: Keys, move: str) -> None:
 
 
 def retire(writes: Writes, ledger: RowLedger, move: str, said: str) -> None:
-    """The second step: nothing goes on where it was."""
+    """Do the second step of a move: retire the old place."""
     for (lineage,) in writes.rows("SELECT id FROM policies"):
         last = ledger.last(lineage)
         if last is not None:

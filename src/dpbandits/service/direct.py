@@ -1,11 +1,8 @@
-"""Routes of decisions and rewards, and `Direct`, which answers the routes that are asked most.
+"""Routes of decisions and rewards, and `Direct`, a fast path for the most frequent routes.
 
-`Direct` leaves out what the framework does for routes in general.
-
-The framework's part of a decision takes longer than the decision. Only plain requests are answered here: a
-path and a body that fit, sent as `application/json`. Every other request goes to the framework as it came, so
-that what is refused is refused in one place, in the same words. The framework also makes the document of the
-interface of the same functions.
+The framework's overhead takes longer than a decision. `Direct` answers plain requests: a valid path and body,
+sent as `application/json`. All other requests go to the framework unchanged, so refusals have one place and
+the same words. The framework also makes the OpenAPI document from the same functions.
 """
 
 import asyncio
@@ -45,10 +42,10 @@ from dpbandits.service.writer import Crowded, awaited
 __all__ = ["MOST_ASKED", "Direct", "Json", "PolicyName", "add_decisions", "given"]
 
 MOST_ASKED = ("decide", "decide_batch", "tell_reward", "tell_rewards", "send_reports")
-"""Routes, by their functions, that are answered ahead of the framework."""
+"""Names of the routes' functions that `Direct` answers."""
 
 MOST_AT_ONCE = 100
-"""Members of a batch in one call of the writer: others wait for all of them."""
+"""Largest number of a batch's members in one call of the writer: others wait for all of them."""
 
 PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 DecisionId = Annotated[
@@ -57,15 +54,15 @@ DecisionId = Annotated[
 
 
 class Json(JSONResponse):
-    """JSON in ASCII; NaN is a defect."""
+    """JSON answer in ASCII; NaN raises ValueError."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes."""
+        """Return the bytes of the body."""
         return written_json(content)
 
 
 class _Entry(NamedTuple):
-    """A route with the types of its path's parameters, the scopes that it needs, and its message."""
+    """Route with the types of its path's parameters, its needed scopes, and its message."""
 
     route: APIRoute
     places: "dict[str, TypeAdapter[Any]]"
@@ -74,12 +71,11 @@ class _Entry(NamedTuple):
 
 
 class Direct:
-    """An application, some of whose routes are answered ahead of it. What their functions, or the judge of
-    the token, raise is the gate's to answer.
+    """Middleware that answers some routes of an application directly. `Gate` handles the exceptions.
 
     Args:
-        app: the application.
-        names: names of functions of routes. No two of them share a method and the last part of their paths.
+        app: application.
+        names: names of the routes' functions. No two of them share a method and the last part of their paths.
     """
 
     def __init__(self, app: FastAPI, names: Sequence[str]) -> None:
@@ -91,7 +87,7 @@ class Direct:
                     self._entries[method, route.path_format.rpartition("/")[2]] = _entry_of(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         entry = None
         if scope["type"] == "http" and not scope.get("root_path"):
             entry = self._entries.get((scope["method"], scope["path"].rpartition("/")[2]))
@@ -134,7 +130,7 @@ def _entry_of(route: APIRoute) -> _Entry:
 
 
 def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
-    """Parameters in the path of a request; None where it is another path, or one does not fit."""
+    """Return the parameters in the path of a request; None for another path or an invalid parameter."""
     match = entry.route.path_regex.match(scope["path"])
     if match is None:
         return None
@@ -145,13 +141,13 @@ def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
 
 
 def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
-    """The message in a body; None where it is not sent as JSON, or does not fit."""
+    """Return the message in a body; None if it is not sent as JSON or is invalid."""
     media = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     if media != b"application/json":
         return None
     try:
         return kind.model_validate(json.loads(body), from_attributes=True)  # as the framework does
-    except Exception:  # noqa: BLE001 - the framework finds it again, and says what it is
+    except Exception:  # noqa: BLE001 - the framework finds the error again and answers it
         return None
 
 
@@ -166,7 +162,7 @@ async def _each(
     begin: Callable[[Any], Future[Any]],
     told: Callable[[Any], str],
 ) -> Response:
-    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one.
+    """Return the results of a batch in order: as many as possible by `together`, the others one by one.
 
     `told` writes a result as JSON.
 
@@ -180,7 +176,7 @@ async def _each(
     async def alone(place: int) -> None:
         try:
             found[place] = await awaited(begin(members[place]))
-        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
+        except Exception as error:  # noqa: BLE001 - answered as for a single request
             found[place] = problem_of(error)
 
     fit = [place for place in range(len(members)) if place not in found]
@@ -195,7 +191,7 @@ async def _each(
                 if found.keys().isdisjoint(fit):
                     raise  # nothing of the batch was done
                 break
-            except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
+            except Exception as error:  # noqa: BLE001 - rolled back; each member gets its own error below
                 if problem_of(error).slug == "defect":
                     log.error("a batch failed and is done one by one: %s", type(error).__name__)
                 break
@@ -211,7 +207,7 @@ async def _each(
 
 
 def _as_json(text: str) -> Response:
-    """Return an answer that is JSON already."""
+    """Return an answer of a JSON text."""
     return Response(text, media_type="application/json")
 
 
@@ -219,14 +215,14 @@ def add_decisions(app: FastAPI, service: Service) -> None:
     """Add the routes of decisions and rewards."""
     route = Routes(app, "decisions", "/v1/policies/{policy}")
 
-    @route("POST /decisions", "Decide for one person", "Decision", *REFUSED_DECISION)
+    @route("POST /decisions", "Make a decision for one user", "Decision", *REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
-        """A repetition gets the stored answer; `id` in the answer names the decision from then on."""
+        """An idempotent request gets the stored answer. `id` in the answer identifies the decision."""
         return _as_json(await awaited(service.decide(policy, token.id, given(message))))
 
-    @route("POST /decisions:batch", "Decide for several people", "Decisions")
+    @route("POST /decisions:batch", "Make decisions for several users", "Decisions")
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> Response:
-        """Each decision is answered or refused by itself, and counts as a request of the token."""
+        """Each decision is answered or refused by itself and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.decisions) - 1)
         return await _each(
             message.decisions,
@@ -235,32 +231,32 @@ def add_decisions(app: FastAPI, service: Service) -> None:
             '{{"decision":{}}}'.format,
         )
 
-    @route("POST /decisions:check", "What a policy would make of contexts", "Checks", "not-found")
+    @route("POST /decisions:check", "Validate contexts", "Checks", "not-found")
     async def check_contexts(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
-        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`. Each
+        """The check takes no round and writes nothing. Declared values stand for `replaced` cells. Each
         context counts as a request of the token.
         """
         app.state.door.slow_down(token.id, len(message.contexts) - 1)
         checking = partial(decisions.check, policy=policy, contexts=message.contexts)
         return {"results": await asyncio.to_thread(service.read, checking)}
 
-    @route("GET /decisions/{decision:word}", "What became of a decision", "Status")
+    @route("GET /decisions/{decision:word}", "Get the status of a decision", "Status")
     def decision_status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = service.decisions.status(reads, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "conflict")
+    @route("PUT /decisions/{decision:word}/reward", "Record a reward", "Outcome", "conflict")
     async def tell_reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
-        """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
+        """The outcome is `counted`, `late` (it does not count) or `duplicate` (there was one before)."""
         telling = service.reward(policy, decision, float(message.reward), by=token.id)
         return Json({"outcome": await awaited(telling)})
 
-    @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
+    @route("POST /rewards:batch", "Record several rewards", "Outcomes")
     async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> Response:
-        """Each reward is counted or refused by itself, and counts as a request of the token."""
+        """Each reward is counted or refused by itself and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.rewards) - 1)
         return await _each(
             message.rewards,
@@ -271,13 +267,13 @@ def add_decisions(app: FastAPI, service: Service) -> None:
             '{{"outcome":"{}"}}'.format,
         )
 
-    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status")
+    @route("POST /decisions/{decision:word}:activate", "Activate a deferred decision", "Status")
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
 
     @route(
         "POST /decisions/{decision:word}:abandon",
-        "A decision was not used",
+        "Abandon a decision",
         Of({"status": "abandoned"}, Named("Status")),
         "not-found",
         "conflict",

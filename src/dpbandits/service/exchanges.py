@@ -1,30 +1,30 @@
-"""Exchanges: what a curator and a modeler, who are strangers, say to each other about one released table.
+"""Exchanges: messages between a curator and a modeler, who do not trust each other, about one released table.
 
-The table never comes here. Its curator draws the release where the table is, with `outsourced.Curator`, and
-uploads it, or says where it lies; the modeler fetches it and asks for rows; the curator's workers fetch what
-was asked and bring answers. Who asks again gets what is open already, in Vizier's manner: a row is one
-question however often it is asked, and a worker that comes back gets its own open rows first.
+The table itself is never uploaded. The curator makes the release with `outsourced.Curator` and uploads it, or
+its address. The modeler fetches the release and asks for rows. The curator's workers fetch the questions and
+send answers. As in Vizier, a row is one question however often it is asked, and a worker that restarts gets
+its own open rows first.
 
-| status | of an exchange |
+| status of an exchange | meaning |
 |---|---|
-| `awaited` | paid for; the curator may draw and upload |
+| `awaited` | the budget is charged; the curator may make and upload the release |
 | `open` | the release is here; rows are asked for and answered |
-| `ended` | release and answers were erased; its name stays taken, and what was paid stays paid |
+| `ended` | release and answers were erased; the name stays taken and the budget spent |
 
-| status | of a question |
+| status of a question | meaning |
 |---|---|
-| `open` | asked; the curator has yet to answer |
-| `answered` | each row once, and never otherwise |
-| `none` | no answer was given; only where answers are exact, and for whatever reason |
-| `erased` | it was answered, and the answer erased after the retention time |
+| `open` | the curator has not answered yet |
+| `answered` | the curator has answered, once |
+| `none` | the curator gave no answer, for any reason; possible if answers are exact |
+| `erased` | the answer was erased after the retention time |
 
-*Budget.* The population pays for the positions and for all answers before the curator draws: the promise is
-named at the beginning. A release that says that it promises anything else, or less, is refused. What a
-release says of itself is the curator's word: nothing here can see what noise was drawn.
+*Budget.* The population is charged for the positions and for all answers before the curator makes the
+release, whose guarantee is fixed at that time. A release that states another guarantee is refused. The
+service cannot check which noise the curator used.
 
-*What the modeler learns.* What it is told rests on public numbers (the release's rows, the cap), on what it
-asked itself, and on the answers. Where answers are noised, a failed evaluation must be answered as
-`outsourced.Curator` does, as the middle of the bounds with noise; that there was none is refused here.
+*Privacy towards the modeler.* Answers to the modeler depend on public numbers (rows of the release, the cap),
+on its own requests, and on the curator's answers. If answers have noise, a failed evaluation must be answered
+like those of `outsourced.Curator`, with the middle of the bounds and noise. A missing answer is refused then.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 
 
 class _Exchange(NamedTuple):
-    """A row of the table."""
+    """Row of the table `exchanges`."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class _Exchange(NamedTuple):
 
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
-    """An exchange; who may change it has it alone until the commit."""
+    """Return an exchange; in a write transaction its row is locked until the commit."""
     reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
         "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges WHERE name = ?",
@@ -99,12 +99,12 @@ def _exchange(reads: Reads, name: str) -> _Exchange:
 
 
 def _inputs(reads: Reads, exchange: _Exchange) -> bytes | None:
-    """The inputs.npy of a release, where it lies here."""
+    """Return the inputs.npy of a release; None if it is stored at another address."""
     return reads.large("SELECT inputs AS value FROM exchanges WHERE id = ?", exchange.id)
 
 
 def _opened(reads: Reads, name: str) -> _Exchange:
-    """An exchange whose release is here."""
+    """Return an exchange that is open; raise Problem otherwise."""
     found = _exchange(reads, name)
     if found.status != "open":
         said = "awaits its release" if found.status == "awaited" else "has ended, and was erased"
@@ -116,7 +116,7 @@ def _opened(reads: Reads, name: str) -> _Exchange:
 
 
 def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
-    """Return the promise, the noise on answers, and the cost of both, added up as the curator does."""
+    """Return the privacy definition, the noise on answers, and the total cost as the curator adds it."""
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: an outsourced table promises RowDP")
@@ -125,16 +125,16 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
 
 
 def _previewed(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what an exchange would cost its population, and leave it; raises as `policies.preview`."""
+    """Return the cost of an exchange and what it would leave; errors are those of `policies.preview`."""
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
 def _begun(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str) -> dict[str, Any]:
-    """Begin an exchange, whose population pays for all of it now, asked by a token; the same request changes
-    nothing.
+    """Create an exchange and charge its population for all of it; an idempotent request changes nothing.
 
     Raises:
-        BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
+        BudgetExceeded: the population cannot pay; nothing is stored.
+        InvalidParameter, Problem: the request is invalid; nothing is stored.
     """
     _, _, cost = _terms(asked)
     name, population = asked["name"], asked["population"]
@@ -157,7 +157,7 @@ def _begun(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by
 
 
 class Upload(NamedTuple):
-    """A release that was checked: its description, and its inputs.npy or the address where it lies."""
+    """Checked release: its description, and either its inputs.npy or the address of that file."""
 
     description: str
     inputs: bytes | None
@@ -167,12 +167,12 @@ class Upload(NamedTuple):
 def _checked(
     reads: Reads, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
 ) -> Upload:
-    """A curator's release, held against what was paid for; that takes long, and needs no transaction.
+    """Check a curator's release against the exchange, outside of the writer because it is slow.
 
-    Where the inputs lie at an address, nothing is fetched from there.
+    Nothing is fetched from an address.
 
     Raises:
-        Problem: it is no release, or promises something else than was paid for.
+        Problem: the release is invalid, or states another guarantee than the one that was charged.
     """
     found = _exchange(reads, name)
     if (inputs is None) == (at is None):
@@ -186,7 +186,7 @@ def _checked(
 
 
 def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[str, Any]:
-    """Take a release that was checked, from a token; Problem if there is another, or it has ended."""
+    """Store a checked release; raise Problem if there is another one or the exchange has ended."""
     found = _exchange(writes, name)
     check_open(writes, found.population)
     if found.status == "ended":
@@ -202,7 +202,7 @@ def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[
 
 
 def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes | None) -> None:
-    """Problem unless it is a release on the terms that were paid for."""
+    """Raise Problem unless the release has the guarantee and cap that were charged."""
     try:
         with reading("a release", CorruptState):
             body = read_description(json.dumps(description))
@@ -224,7 +224,7 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
 
 
 def _fetched(reads: Reads, name: str) -> dict[str, Any]:
-    """The release: what the curator published, and the modeler may see."""
+    """Return the release of an exchange."""
     found = _opened(reads, name)
     data = _inputs(reads, found)
     inputs = None if data is None else base64.b64encode(data).decode("ascii")
@@ -232,7 +232,7 @@ def _fetched(reads: Reads, name: str) -> dict[str, Any]:
 
 
 def _ended(writes: Writes, name: str, now: float, by: str) -> None:
-    """Erase release and answers, asked by a token; again, it changes nothing."""
+    """Erase release and answers; an idempotent request changes nothing."""
     found = _exchange(writes, name)
     if found.status != "ended":
         note_event(writes, now, "exchange-ended", f"exchange {name}", by=by)
@@ -245,9 +245,10 @@ def _ended(writes: Writes, name: str, now: float, by: str) -> None:
 
 
 def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
-    """Ask for rows, all of them or none; those that were asked before are the same questions still.
+    """Ask for rows, all or none; a row that was asked before is the same question.
 
-    Problem for a number that is no row, or for more rows than the curator answers: public numbers both.
+    Raises:
+        Problem: a number is not a row, or there are more rows than the cap. Both numbers are public.
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
@@ -269,7 +270,7 @@ def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def questions(reads: Reads, name: str) -> dict[str, Any]:
-    """All that was asked, in that order, with the answers that there are."""
+    """Return all questions in their order, with their answers."""
     return {"questions": _told(reads, _opened(reads, name))}
 
 
@@ -281,9 +282,9 @@ def _told(reads: Reads, exchange: _Exchange) -> list[dict[str, Any]]:
 
 
 def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) -> dict[str, Any]:
-    """Rows for a worker to answer: its own open ones first, then those that nobody has, the oldest first.
+    """Assign rows to a worker: its own open rows first, then unassigned ones, oldest first.
 
-    The worker's name is kept as a digest; one that died begins again under it.
+    The worker's name is stored as a digest. A worker that crashed continues under the same name.
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
@@ -297,7 +298,7 @@ def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) 
 
 
 def answer(writes: Writes, name: str, row: int, value: float | None, now: float) -> dict[str, Any]:
-    """Answer a row once, with None for no answer; Problem if nobody asked, or if it is no valid answer."""
+    """Answer a row once, with None for no answer; raise Problem if it was not asked or is invalid."""
     found = _opened(writes, name)
     check_open(writes, found.population)
     query = "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?"
@@ -335,7 +336,7 @@ def _names(reads: Reads) -> list[str]:
 
 
 def _described(reads: Reads, name: str) -> dict[str, Any]:
-    """An exchange as JSON: public; with the statement of its release, once it is here."""
+    """Return an exchange as public JSON, with the statement of its release if there is one."""
     found = _exchange(reads, name)
     shown = {
         "name": found.name,
@@ -363,20 +364,20 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def written(call: Callable[[Writes], dict[str, Any]]) -> dict[str, Any]:
         return await wrap_future(service.write(call))
 
-    @route("POST :preview", "What an exchange would cost", "Preview", "not-found")
+    @route("POST :preview", "Preview the cost of an exchange", "Preview", "not-found")
     def preview_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
-        """Nothing is kept or charged."""
+        """Nothing is stored or charged."""
         token.refuse_new(message.name, message.population)
         return _previewed(service.ledger, _asked(message))
 
-    @route("POST ", "Begin an exchange", "Exchange", "not-found", "conflict", "budget-exceeded", status=201)
+    @route("POST ", "Create an exchange", "Exchange", "not-found", "conflict", "budget-exceeded", status=201)
     async def begin_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
-        """Its population pays for the release and all answers, before the curator draws anything."""
+        """The population is charged for the release and all answers, before the curator makes the release."""
         token.refuse_new(message.name, message.population)
         asked = _asked(message)
         return await written(lambda writes: _begun(writes, service.ledger, asked, service.now(), token.id))
 
-    @route("GET ", "All exchanges", "Exchanges")
+    @route("GET ", "List the exchanges", "Exchanges")
     def list_exchanges(token: ReaderWithin) -> dict[str, Any]:
         with service.store.reading() as reads:
             names = _names(reads)
@@ -384,55 +385,55 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         reach = token.limits.reach
         return {"exchanges": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{exchange}", "One exchange, and the statement of its release", "Exchange")
+    @route("GET /{exchange}", "Get an exchange and the statement of its release", "Exchange")
     def get_exchange(exchange: _Name, token: _Anybody) -> dict[str, Any]:
         return service.read(partial(_described, name=exchange))
 
     @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, status=204)
     async def end_exchange(exchange: _Name, token: Admin) -> Response:
-        """For good; what was paid stays paid, and whoever has fetched it has it."""
+        """It cannot be undone. The budget stays spent, and copies that were fetched stay where they are."""
         how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
         await wrap_future(service.write(partial(_ended, **how)))
         return Response(status_code=204)
 
     @route(
         "PUT /{exchange}/release",
-        "Upload the curator's release, or say where it lies",
+        "Upload the curator's release, or its address",
         "Exchange",
         "conflict",
     )
     async def upload_release(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
-        """Refused where it promises anything else than was paid for; the same again changes nothing."""
+        """A release with another guarantee than the one that was charged is refused."""
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(_checked, name=exchange, **given))
         return await written(lambda writes: upload(writes, exchange, new, service.now(), token.id))
 
-    @route("GET /{exchange}/release", "The release", "Release", "conflict")
+    @route("GET /{exchange}/release", "Get the release", "Release", "conflict")
     def get_release(exchange: _Name, token: _Party) -> dict[str, Any]:
-        """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
+        """`description` is release.json and `inputs` is inputs.npy, which `PublishedRows.load` checks."""
         return service.read(partial(_fetched, name=exchange))
 
     @route("POST /{exchange}/questions", "Ask for rows", "Questions", "conflict", "no-rounds-left")
     async def ask_rows(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
-        """All of them or none; a row that was asked for before is the same question, with its answer."""
+        """All rows or none are asked. A row that was asked before is the same question, with its answer."""
         return await written(lambda writes: ask(writes, exchange, message.rows))
 
     @route(
-        "GET /{exchange}/questions", "What was asked, in that order, and answered", "Questions", "conflict"
+        "GET /{exchange}/questions", "List the questions and answers in their order", "Questions", "conflict"
     )
     def list_questions(exchange: _Name, token: Modeler) -> dict[str, Any]:
-        """A modeler that starts again takes up its work from this."""
+        """A modeler that restarts continues from this list."""
         return service.read(partial(questions, name=exchange))
 
     @route(
         "POST /{exchange}/work",
-        "Rows for one of the curator's workers to answer",
+        "Assign rows to one of the curator's workers",
         {"rows": [2, 0]},
         "conflict",
     )
     async def take_work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
-        """A worker that comes back gets its own open rows first, then those that no worker has."""
+        """A worker that restarts gets its own open rows first, then unassigned ones."""
         how = message.model_dump()
         return await written(lambda writes: open_work(writes, service.keys, exchange, **how))
 
@@ -446,11 +447,11 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def answer_row(
         exchange: _Name, row: _Row, message: AnswerRequest, token: Curator
     ) -> dict[str, Any]:
-        """Once; the same answer again changes nothing."""
+        """Each row is answered once. The same answer again changes nothing."""
         value = None if message.answer is None else float(message.answer)
         return await written(lambda writes: answer(writes, exchange, row, value, service.now()))
 
 
 def _asked(message: ExchangeRequest) -> dict[str, Any]:
-    """The request as it is kept: what was left out is left out of the promise."""
+    """Return the request as it is stored, without members that were left out."""
     return {"answers": None, **message.model_dump(exclude_none=True)}

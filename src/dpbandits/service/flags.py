@@ -1,25 +1,24 @@
-"""Policies as feature flags: OFREP, the protocol by which OpenFeature's clients ask a remote service.
+"""Policies as feature flags: OFREP, the protocol between clients of OpenFeature and a remote service.
 
-| OFREP | here |
+| OFREP | service |
 |---|---|
 | key of a flag | name of a policy with arms |
 | `targetingKey` of the context | the user |
-| `requestId` of the context | if it is there, tells rounds of one user apart |
-| other members that are columns | the context; members that are none are left out |
+| `requestId` of the context | optional; distinguishes rounds of one user |
+| other members of the context | the context, if they are columns; others are ignored |
 | `value`, `variant` | the arm, and the arm as a text |
-| `metadata` | `decision`, which rewards name, and what else a decision says |
+| `metadata` | the id `decision` for rewards, and further members of the decision |
 
-The evaluation of one flag is a decision as `decisions.decide` makes it, with all its rules. The caller's id
-of it is a digest of the user and `requestId`, so a repetition has the same answer and takes no round. The id
-leaves out the context on purpose: whoever repeats an evaluation with guessed contexts is noticed, as at other
-routes, and soon answered no more.
+Evaluating one flag is a decision (`Decisions.decide`) with all its rules. The caller's id is a digest of the
+user and `requestId`, so an idempotent request has the same answer and takes no round. The id does not depend
+on the context, so that repeating an evaluation with guessed contexts is noticed and soon refused.
 
-The evaluation of all flags takes no round and records nothing. It gives the arms that the published functions
-recommend, which are releases; anybody may compute the same from `GET /v1/policies/{policy}/policy`. Its ETag
-is a digest of the answer.
+Evaluating all flags takes no round and stores nothing. The arms are those that the published functions
+recommend, which are releases; anybody can compute them from `GET /v1/policies/{policy}/policy`. The ETag is
+a digest of the answer.
 
-Source: OpenFeature Remote Evaluation Protocol 0.1.0, `service/openapi.yaml`. A refusal has its form there:
-`Problem.said_at`.
+Source: OpenFeature Remote Evaluation Protocol 0.1.0, `service/openapi.yaml`. `Problem.said_at` writes
+refusals in its form.
 """
 
 import hashlib
@@ -45,7 +44,7 @@ from dpbandits.service.tokens import Token
 __all__ = ["add_flags"]
 
 FUNCTIONS_KEPT = 32
-"""Published functions that are remembered between evaluations, so that not each is read anew."""
+"""Number of parsed published functions in the cache."""
 
 _USER, _REQUEST = "targetingKey", "requestId"
 _Key = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
@@ -55,11 +54,11 @@ _Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
 def add_flags(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     route = Routes(app, "flags", "/ofrep/v1/evaluate")
-    flags: dict[str, _Flagged] = {}  # by name; they never change
+    flags: dict[str, _Flagged] = {}  # by name of the policy; the entries never change
 
-    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", "Flag", *REFUSED_DECISION)
+    @route("POST /flags/{policy}", "Evaluate a flag for one user: a decision", "Flag", *REFUSED_DECISION)
     async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
-        """`targetingKey` is the user. The same user and `requestId` have the same decision."""
+        """`targetingKey` is the user. The same user and `requestId` get the same decision."""
         given = message.context or {}
         if policy not in flags:
             flags[policy] = await to_thread(service.read, partial(_flagged, policy=policy))
@@ -74,12 +73,12 @@ def add_flags(app: FastAPI, service: Service) -> None:
 
     @route(
         "POST /flags",
-        "What published functions recommend to one person, as OpenFeature asks",
+        "Evaluate all flags for one user, by the published functions",
         "Flags",
         has_tag=True,
     )
     def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: Tag = None) -> Response:
-        """All active policies with arms are evaluated. It takes no round, and nothing is written."""
+        """The answer has all active policies with arms. It takes no round and writes nothing."""
         found = [
             _recommended(service, one["name"], message.context or {})
             for one in service.read(policies.all_described)
@@ -92,14 +91,14 @@ def add_flags(app: FastAPI, service: Service) -> None:
 
 
 class _Flagged(NamedTuple):
-    """A policy with arms: names of its columns, and whether it counts the rounds of users."""
+    """Public facts of a policy with arms: names of its columns, and True if it has user ids."""
 
     columns: frozenset[str]
     user_ids: bool
 
 
 def _flagged(reads: Reads, policy: str) -> _Flagged:
-    """Return what is public of a policy; Problem where there is no such policy, or it has no arms."""
+    """Return the public facts of a policy; raise Problem if there is none or it has no arms."""
     asked = policies.kept_policy(reads, policy).asked
     if "arms" not in asked:
         raise Problem("conflict", "A policy of candidates is not a flag.")
@@ -113,7 +112,7 @@ def _function(text: str) -> PublishedPosterior:
 
 
 def _recommended(service: Service, policy: str, context: dict[str, Any]) -> dict[str, Any]:
-    """Return what a policy's latest function recommends, or which rules the context breaks."""
+    """Return the arm that a policy's latest function recommends, or the rules that the context breaks."""
     text, tag = service.published(policy)
     function = _function(text)
     findings = [] if function.menu is None else function.menu.findings([context])[0]
@@ -126,7 +125,7 @@ def _recommended(service: Service, policy: str, context: dict[str, Any]) -> dict
 
 
 def _text(given: dict[str, Any], name: str) -> str | None:
-    """Return the user, or what tells rounds apart, if it is a text that can be used."""
+    """Return `targetingKey` or `requestId`; raise Problem for an invalid text."""
     text = given.get(name)
     if name == _USER and not text:
         missing = {"errorCode": "TARGETING_KEY_MISSING"}

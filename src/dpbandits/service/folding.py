@@ -101,7 +101,7 @@ class _Folded(NamedTuple):
 
     Attributes:
         functions: published functions by number of releases.
-        texts: the same functions as JSON.
+        texts: JSON of these functions.
         content: new state.
         at: new position of the lineage in the ledger.
         ends: ends of the released blocks, with a leading 0.

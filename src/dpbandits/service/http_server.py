@@ -1,8 +1,8 @@
-"""The HTTP server: uvicorn with uvloop and httptools where they are installed, else with asyncio and h11.
+"""HTTP server: uvicorn with uvloop and httptools if they are installed, else with asyncio and h11.
 
-httptools collects an unfinished header, however long it is; `_Bounded` refuses it. h11 has a bound of its
-own. A head has to come within `HEAD_SECONDS`. `Connections` bounds how many connections are open: of too many
-the oldest that is idle is closed, so that those of somebody without a token keep nobody out.
+httptools buffers an unfinished header of any length, which `_Bounded` refuses; h11 has its own bound. A head
+has to arrive within `HEAD_SECONDS`. `Connections` bounds the number of open connections and closes the oldest
+idle ones, so that a client without a token cannot block others.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from dpbandits.service.gate import SENDER, network_of
 __all__ = ["Connections", "http_server"]
 
 HEAD_SECONDS = 10.0
-"""Seconds within which a head must come, or the rest of a body whose request was already answered."""
+"""Seconds within which a head has to arrive, or the rest of a body after the answer."""
 
 LARGEST_HEAD = 64 << 10
-"""Largest size in bytes of a request's line and headers, or of what follows a body; a piece more may pass."""
+"""Largest size in bytes of request line and headers, or of trailers; up to one piece more may pass."""
 
 _PIECE = 16 << 10
-"""Number of bytes between two checks of the bound."""
+"""Number of bytes that are parsed between two checks of the bound."""
 
 
 class Connections:
-    """Connections that are open, by address, the oldest first.
+    """Open connections by address, oldest first.
 
     Args:
-        most: connections in all.
-        of_one: connections of one address, or of one network /64 of IPv6.
-        proxies: addresses and networks, with commas between, that may have as many as there are.
+        most: largest number of connections.
+        of_one: largest number of connections of one address, or of one /64 network of IPv6.
+        proxies: addresses and networks, separated by commas, without the bound `of_one`.
     """
 
     def __init__(self, *, most: int = 10_000, of_one: int = 500, proxies: str = "") -> None:
@@ -41,7 +41,7 @@ class Connections:
         self._by: dict[str, dict[Any, None]] = {}
 
     def add(self, one: Any) -> None:
-        """Count a connection; it, or an idle one in its place, is closed where there are too many."""
+        """Add a connection; if there are too many, close an idle one, or else this one."""
         address, free = self._address(one)
         ours = self._by.setdefault(address, {})
         full = None
@@ -60,7 +60,7 @@ class Connections:
         self._count += 1
 
     def remove(self, one: Any) -> None:
-        """Count a connection no more."""
+        """Remove a connection."""
         address, _ = self._address(one)
         ours = self._by.get(address, {})
         if one in ours:
@@ -70,7 +70,7 @@ class Connections:
                 del self._by[address]
 
     def _address(self, one: Any) -> tuple[str, bool]:
-        """Return the key of a connection's address, and whether it may have any number of connections."""
+        """Return the key of a connection's address, and True if the address is a proxy."""
         if not one.client:
             return "", True
         found = ip_address(one.client[0])
@@ -103,14 +103,14 @@ def http_server(
 
 
 def _watched(protocol: Any, connections: Connections) -> Any:
-    """Return a protocol of uvicorn's, whose connections are counted and do not wait for ever."""
+    """Return a protocol of uvicorn with counted connections and a timeout for heads."""
 
     class Watched(protocol):  # type: ignore[misc]
         _late: asyncio.TimerHandle | None = None
 
         @property
         def makes_room(self) -> bool:
-            """Return whether nobody is answered, and nobody with a token sends anything."""
+            """True if the connection is idle or sends a body without a token, and so may be closed."""
             return self._waits or (self.cycle.more_body and SENDER not in self.cycle.scope)
 
         @property
@@ -143,11 +143,11 @@ def _watched(protocol: Any, connections: Connections) -> Any:
 
 
 def _bounded() -> type:
-    """Return uvicorn's protocol with httptools, whose heads are bounded."""
+    """Return uvicorn's protocol with httptools and a bound on heads."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Bounded(HttpToolsProtocol):
-        _unfinished = 0  # bytes since the parser last gave something of this connection
+        _unfinished = 0  # bytes since the last event of the parser
 
         def data_received(self, data: bytes) -> None:
             for first in range(0, len(data), _PIECE):

@@ -1,4 +1,4 @@
-"""Bodies of requests: they are strict about names and never quoted when they are wrong."""
+"""Bodies of requests. Unknown members are refused, and errors never quote a value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,9 +50,9 @@ Name = Annotated[
     str, Field(min_length=1, max_length=64, pattern="^[a-z0-9][a-z0-9._-]*$", examples=["offers"])
 ]
 IN_PATH = "^[!-~]+$"
-"""Pattern of a name or an id in a path; a store may be unable to keep other texts."""
+"""Pattern of a name or an id in a path: printable ASCII, which every store can hold."""
 Line = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""A line that somebody reads."""
+"""Line of text without control characters."""
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
@@ -68,7 +68,7 @@ class _Strict(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """A member of a batch that does not fit its message: where and how, and no value of it."""
+    """Invalid member of a batch: places and types of its errors, without values."""
 
     places: list[Any]
 
@@ -82,16 +82,16 @@ def _by_itself(value: object, read: ValidatorFunctionWrapHandler) -> Any:
 
 T = TypeVar("T")
 ByItself = Annotated[T, WrapValidator(_by_itself)]
-"""A member of a batch: one that does not fit becomes a `Misfit`, and changes no other."""
+"""Member of a batch. An invalid one becomes a `Misfit` and does not affect the others."""
 
 
 def _shown(example: dict[str, Any]) -> ConfigDict:
-    """Return the example that the OpenAPI document shows of a message."""
+    """Return the configuration of a message with an example for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 class PromiseRequest(_Strict):
-    """A promise, as `JointDP(epsilon=1, delta=1e-6)`."""
+    """Privacy definition, such as `JointDP(epsilon=1, delta=1e-6)`."""
 
     kind: Literal["JointDP", "LocalDP", "RowDP"] = "JointDP"
     epsilon: Number
@@ -103,7 +103,7 @@ class PromiseRequest(_Strict):
 
 
 class PopulationRequest(_Strict):
-    """People who are protected together, and what all that is charged to them may come to."""
+    """Group of users with one privacy budget."""
 
     name: Name
     privacy: PromiseRequest
@@ -112,7 +112,7 @@ class PopulationRequest(_Strict):
 
 
 class SettingsRequest(_Strict):
-    """How a policy is used; none of it is part of the promise."""
+    """Settings of a policy, which are not part of its guarantee."""
 
     mode: Literal["live", "shadow"] = "live"
     fallback: Label | None = None
@@ -121,7 +121,7 @@ class SettingsRequest(_Strict):
 
 
 class TuningRequest(_Strict):
-    """Settings of `GPTuning` that a request can name; most people leave them out."""
+    """Optional settings of `GPTuning`."""
 
     release: Literal["features", "cells", "marginals"] | None = None
     blocks: Annotated[list[Whole], Field(max_length=10_000)] | None = None
@@ -135,8 +135,8 @@ class TuningRequest(_Strict):
 
 
 class WarmStartRequest(_Strict):
-    """A published function, as GET .../policy gives it; `disjoint`: nobody in its data is a user here, which
-    nobody checks and the statement says.
+    """Published function from GET .../policy. `disjoint` states that no user of its data is a user here; the
+    service cannot check this, and the statement lists it as an assumption.
     """
 
     function: dict[str, Any]
@@ -144,7 +144,7 @@ class WarmStartRequest(_Strict):
 
 
 class PolicyRequest(_Strict):
-    """A `GPBandit`: contexts and arms, or a domain and a kernel; the promise; the population that pays."""
+    """`GPBandit` with contexts and arms, or a domain and a kernel; its guarantee and its population."""
 
     name: Name
     population: Name
@@ -261,7 +261,7 @@ class WorkRequest(_Strict):
 
 
 class AnswerRequest(_Strict):
-    """A row's answer; null where there is none, which only exact answers may be."""
+    """Answer of a row; null for no answer, which is possible for exact answers only."""
 
     answer: Number | None
 
@@ -269,7 +269,7 @@ class AnswerRequest(_Strict):
 
 
 class ChangeRequest(_Strict):
-    """Changes that a policy allows."""
+    """Changes of a policy's status or settings."""
 
     status: Literal["active", "paused", "retired"] | None = None
     settings: SettingsRequest | None = None
@@ -278,7 +278,7 @@ class ChangeRequest(_Strict):
 
 
 class DecisionRequest(_Strict):
-    """Who is to be decided for, and under which id of the caller's own."""
+    """Request for a decision, with an idempotency key `id` of the caller."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     user: Annotated[str, Field(min_length=1, max_length=500)] | int | None = None
@@ -292,7 +292,7 @@ class DecisionRequest(_Strict):
 
 
 class DecisionsRequest(_Strict):
-    """Several at once: each is answered or refused by itself."""
+    """Requests for several decisions, each answered or refused by itself."""
 
     decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
@@ -302,7 +302,7 @@ class DecisionsRequest(_Strict):
 
 
 class CheckRequest(_Strict):
-    """Contexts as decisions would bring them: what the policy makes of each is said, and nothing is taken."""
+    """Contexts to validate without taking a round."""
 
     contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
 
@@ -319,7 +319,7 @@ class FlagsRequest(BaseModel):
 
 
 class RewardRequest(_Strict):
-    """Reward of a decision, in the units of the policy's reward_range; true and false are 1 and 0."""
+    """Reward of a decision, in the unit of the policy's reward_range; true and false are 1 and 0."""
 
     reward: Number | bool
 
@@ -332,7 +332,7 @@ class _Told(_Strict):
 
 
 class RewardsRequest(_Strict):
-    """Rewards of several decisions: each counts, or is refused, by itself."""
+    """Rewards of several decisions, each counted or refused by itself."""
 
     rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 
@@ -343,8 +343,8 @@ Names = Annotated[list[Name], Field(min_length=1, max_length=1000)]
 
 
 class TokenRequest(_Strict):
-    """A token with these scopes. `policies` (local ones and outsourced tables too) and `populations` are what
-    it reaches: each list that is given narrows it.
+    """Token with these scopes. `policies` (also local ones and outsourced tables) and `populations` limit it:
+    a request must be within every list that is given.
     """
 
     label: Line
@@ -360,7 +360,7 @@ class TokenRequest(_Strict):
 
 
 class RotateRequest(_Strict):
-    """Seconds until the old text ends, and seconds until the token ends; by default its end stays."""
+    """Seconds until the old text ends, and new lifetime of the token, which is unchanged by default."""
 
     overlap_seconds: Annotated[float, Field(ge=0, le=366 * 86400)] = 3600.0
     seconds: Seconds | None = None
@@ -369,15 +369,15 @@ class RotateRequest(_Strict):
 
 
 MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)
-"""Names of all members: those that may be said when a body does not fit."""
+"""Names of all members, which an error about a body may contain."""
 
 
 _SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
-"""Messages for errors in a body, by type; for all others the message is that the value does not fit."""
+"""Messages for errors in a body, by type; all other errors are said as "does not fit"."""
 
 
 def not_fitting(found: Sequence[Any]) -> Problem:
-    """Return the problem of a message that does not fit: where and how, in public words."""
+    """Return the problem of an invalid message: places and kinds of the errors, in public words."""
     places = [
         f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
     ]
@@ -389,10 +389,10 @@ _PLACES = MEMBERS | {"body", "path", "query", "header"}
 
 
 def _named(place: tuple[Any, ...], kind: str) -> str:
-    """Return the place of an error of a kind, by the names of messages and the places in lists.
+    """Return the place of an error of a kind, by names of members and positions in lists.
 
-    A name that the caller chose is called a member. Names of types at the end are left out, and so is the
-    byte at which JSON cannot be read.
+    A name that the caller chose becomes "member". Names of types at the end, and the byte of an error in
+    JSON, are left out.
     """
     at = place[:1] if kind == "json_invalid" else place or ("member",)
     parts = [str(one) if isinstance(one, int) else one if one in _PLACES else "member" for one in at]

@@ -1,35 +1,33 @@
-"""Metrics: an allow-list of traffic and of released or public numbers, in Prometheus' words.
+"""`Metrics`: an allow-list of traffic and of released or public numbers, in Prometheus' format.
 
-Who reads metrics sees what everybody may see, and nothing of what people brought:
+Privacy: metrics reveal nothing about contexts or rewards. They have
 
-- requests by route, and how long they took; but for what follows a decision (rewards, `:activate`,
-  `:abandon`, its status): where only clicks are told, and the default reward is 0, a count of
-  these requests is the sum of rewards. Not by status: how many contexts could not be read, or how many
-  rewards were refused, is a count over people. Requests that no route answers, as those
-  for a reward with a slash too many, are not counted either; what is refused before its route is found counts
-  as its route does;
-- answers with 500 and 503 by route, for the same routes: they tell of defects, the store and the load. What
-  follows a decision has none here either: while the store is away every reward that is told is answered 503,
-  and their count would be a count over people again. A decision needs the same store and the same writer, so
-  an alarm on decisions misses nothing; a defect in another route is in the log;
-- how long a connection, the writer's queue and a commit took, and why the service is not ready. All of it
-  is measured on what the service itself does every two seconds (`readiness`), never on what callers do. The
-  number of commits, or of calls that wait, less the decisions that are counted here, would be the number of
-  rewards told; a duration tells of the load, as the duration of any request does. Each sender has its turn
-  at the writer, the service too: how long decisions wait behind others is in `dpbandits_request_seconds`;
-- releases and rounds released of every policy, and how many rounds a release is late: rounds are asked for,
-  and requests for decisions are counted anyway; what every population has spent, and its limits: of the
-  sums that its account adds up, and as `part="epsilon at delta"` beside the promised epsilon;
+- requests by route, with their durations. Routes that follow a decision (rewards, `:activate`, `:abandon`,
+  its status) are not counted: if only clicks are recorded and the default reward is 0, their count is the sum
+  of rewards. There is no label for the status: the number of unreadable contexts or refused rewards is a
+  count over users. Requests without a route, such as a reward with an extra slash, are not counted either. A
+  request that is refused before its route runs counts like its route;
+- answers with 500 and 503 by route, for the same routes. Routes that follow a decision are left out here as
+  well: while the store is unavailable every reward is answered 503, and their number is a count over users. A
+  decision needs the same store and writer, so an alarm on decisions is enough. Defects are in the log;
+- durations of a connection, of the writer's queue and of a commit, and the reasons why the service is not
+  ready. All are measured on the service's own checks every two seconds (`readiness`), never on callers. A
+  count of all commits, less that of decisions, would be the number of rewards. The service takes its turn at
+  the writer like all senders, so waits of decisions are only in `dpbandits_request_seconds`;
+- releases and released rounds of every policy, and the number of rounds by which a release is late. Requests
+  for decisions are counted anyway;
+- spent budget and limits of every population, for each sum of its account, and as `part="epsilon at delta"`
+  for comparison with the promised epsilon;
 - ids that were used again for another request;
-- the process's memory in MiB and its processor time in whole seconds, which whoever runs the machine sees as
-  well. A reward takes about a thousandth of a second of it.
+- memory of the process in MiB and its CPU time in whole seconds, which the operator of the machine sees
+  anyway. A reward takes about a millisecond of CPU time.
 
-Counters of processes that serve together are added up. Those of others differ in the label `process`, so that
-a scraper that reaches now one and now another sees no counter go back.
+Counters of the workers of one service are added. Separate services have different labels `process`, so that a
+scraper that reaches one or the other sees no counter decrease.
 
-There are no counts by arm, by reward or by what became of decisions. A policy's arms depend on what it has
-learned from people: somebody who watched a counter of each arm, round by round, would see every single
-person's arm, which joint differential privacy promises to show to nobody else.
+There are no counts by arm, by reward or by status of decisions. Arms depend on other users' data: an observer
+of a counter per arm, round by round, would see every user's arm, which joint differential privacy shows to
+that user only.
 """
 
 import hashlib
@@ -56,8 +54,8 @@ __all__ = ["Metrics"]
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 
 _UNCOUNTED = ("/v1/policies/{policy}/decisions/", "/v1/policies/{policy}/rewards:", "none")
-"""Beginnings of routes that are asked only where something became of a decision, and what has no route: a
-client may send each reward to a path that is none. A count of them is a count over people."""
+"""Prefixes of routes that follow a decision, and requests without a route, since a client may send rewards to
+a wrong path. Their numbers are counts over users."""
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -94,7 +92,7 @@ class _Released(Collector):
         for name, version, released, late in policies:
             releases.add_metric([name], version or 0)
             rounds.add_metric([name], released or 0)
-            lag.add_metric([name], max(late or 0, 0))  # 1 as soon as one is due
+            lag.add_metric([name], max(late or 0, 0))  # 1 as soon as a release is due
         for (name,) in populations:
             balance = self._service.ledger.balance(name)
             epsilon = ("epsilon at delta", balance.spent_as_epsilon, balance.terms.epsilon)
@@ -145,9 +143,9 @@ class Metrics:
     def _made(
         self, kind: Callable[..., _Kind], name: str, said: str, labels: Sequence[str] = (), **how: Any
     ) -> Callable[..., _Kind]:
-        """A metric, by the values of its labels."""
+        """Create a metric; return a function from the values of its labels to it."""
         made: Any = kind(name, said, ["process", *labels], registry=self._registry, **how)
-        return cache(lambda *values: made.labels(self._process, *values))  # routes are few, and so are values
+        return cache(lambda *values: made.labels(self._process, *values))  # there are few routes and values
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request. Routes are templates, so there are few."""
@@ -159,7 +157,7 @@ class Metrics:
             self._errors(method, route, status).inc()
 
     def beat(self, seconds: Mapping[str, float], reasons: Sequence[str]) -> None:
-        """Record the reasons that `readiness` found, and how long each step took."""
+        """Record the durations and reasons of a round of `readiness`."""
         for step, metric in self._steps.items():
             if step in seconds:
                 metric().observe(seconds[step])
@@ -174,7 +172,7 @@ class Metrics:
             self._files().set(len(list(Path("/proc/self/fd").iterdir())))
 
     def text(self) -> bytes:
-        """In Prometheus' text format; where several processes serve, the counters of all of them together."""
+        """Return the metrics in Prometheus' text format, with the counters of all workers."""
         if COUNTERS not in os.environ:
             return generate_latest(self._registry)
         together = CollectorRegistry()

@@ -1,7 +1,7 @@
-"""Policies: how one begins from JSON, what it would cost, and what it shows.
+"""Policies of the service: creation from JSON, preview of the cost, changes, and description.
 
-A policy is a `GPBandit`; the JSON names its arguments as Python does. It begins in one transaction: its row,
-the charge and the first state are there together, or nothing is.
+A policy is a `GPBandit`, and the JSON has its arguments. One transaction creates it, with its row, the charge
+and the first state.
 """
 
 import hashlib
@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 LAG_SHARE = 200
-"""A release takes effect a 200th of the horizon after its block, where nothing else is asked for: it is made
-meanwhile, and nobody waits for it."""
+"""Default lag of a release as a share of the horizon: the horizon divided by this number. The release is made
+during the lag, so that no request waits for it."""
 
 _ROWS = "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies"
 
 
 def kept_policy(reads: Reads, name: str) -> Kept:
-    """The policy of a name; Problem where there is none."""
+    """Return the policy of a name; raise Problem if there is none."""
     row = reads.one(f"{_ROWS} WHERE name = ?", name)
     if row is None:
         raise Problem("not-found", "There is no policy of this name.")
@@ -93,7 +93,7 @@ def _built(
 
 
 def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:
-    """Let a policy begin from a published function of other people; InvalidParameter if it does not fit."""
+    """Warm-start a policy from a published function of other users; raise InvalidParameter if invalid."""
     if not begins_from["disjoint"]:
         raise InvalidParameter(
             "warm_start: a policy of the service begins from a function of other people's data alone. Send "
@@ -108,7 +108,7 @@ def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:
 
 
 def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with their defaults; InvalidParameter where they do not fit the policy."""
+    """Return settings with defaults; raise InvalidParameter if they do not fit the policy."""
     found = {"mode": "live", "fallback": None, "default_reward": None, "wait_seconds": None, **settings}
     if found["fallback"] is not None and (
         "arms" not in asked or Arms(asked["arms"]).code(found["fallback"]) < 0
@@ -124,10 +124,11 @@ def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> 
 
 
 def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what a policy would promise and cost, and what its population would have left; nothing is kept.
+    """Return guarantee and cost of a policy and the remaining budget of its population. Nothing is stored.
 
     Raises:
-        InvalidParameter, Problem: it cannot be, or there is no such population.
+        InvalidParameter: the request is invalid.
+        Problem: there is no such population.
     """
     population = asked["population"]
     _checked_settings(asked.get("settings") or {}, asked)
@@ -142,7 +143,7 @@ def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_open(reads: Reads, population: str) -> None:
-    """Problem where nobody knows what a population has spent."""
+    """Raise Problem if a population is closed, because its spent budget is unknown."""
     if reads.one("SELECT value FROM facts WHERE name = ?", f"closed {population}") is not None:
         raise Problem(
             "conflict",
@@ -151,7 +152,7 @@ def check_open(reads: Reads, population: str) -> None:
 
 
 def built(ledger: Ledger, asked: dict[str, Any]) -> ServedBandit:
-    """The policy that is asked for, before it begins: public arithmetic alone. Raises as `preview`."""
+    """Return the requested policy before its creation, from public numbers; errors are those of `preview`."""
     standing(ledger, asked["population"])
     return _built(asked, ledger, asked["population"])[0]
 
@@ -165,18 +166,17 @@ def begin(
     now: float,
     by: str = "",
 ) -> Kept:
-    """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
+    """Create a policy and charge its population for all of it; an idempotent request gets the same policy.
 
-    `new` gives what `built` makes of the request, once: what began and was undone does not begin again. `by`
-    is the token that asks.
+    `new` returns a policy from `built`, a fresh one for each attempt. `by` is the id of the token that asks.
 
     Raises:
-        BudgetExceeded: the population cannot pay; nothing was kept or computed.
-        InvalidParameter, Problem: it cannot be; nothing was kept.
+        BudgetExceeded: the population cannot pay; nothing is stored.
+        InvalidParameter, Problem: the request is invalid; nothing is stored.
     """
     name, population = asked["name"], asked["population"]
     body = {key: value for key, value in asked.items() if key not in ("name", "population", "settings")}
-    if "warm_start" in body:  # the state has what is learned from it
+    if "warm_start" in body:  # the state contains the function
         digest = hashlib.sha256(canonical(body["warm_start"]).encode()).hexdigest()
         body["warm_start"] = {"disjoint": True, "sha256": digest}
     settings = _checked_settings(asked.get("settings") or {}, body)
@@ -208,14 +208,14 @@ def change(
     now: float,
     by: str,
 ) -> Kept:
-    """Change the settings of a policy, never its promise, asked by a token. `if_match` is the ETag that the
-    change is based on.
+    """Change status or settings of a policy, never its guarantee. `if_match` is the ETag that the change is
+    based on, and `by` the id of the token that asks.
 
     Raises:
-        Problem: somebody else changed it meanwhile; or a retired policy, which stays so.
-        InvalidParameter: settings that do not fit.
+        Problem: another request changed the policy meanwhile, or the policy is retired, which is final.
+        InvalidParameter: the settings do not fit the policy.
     """
-    writes.locked("SELECT id FROM policies WHERE name = ?", name)  # until the commit nobody else changes it
+    writes.locked("SELECT id FROM policies WHERE name = ?", name)  # locked until the commit
     kept = kept_policy(writes, name)
     if if_match is None:
         raise Problem(
@@ -234,7 +234,7 @@ def change(
 
 
 def described(reads: Reads, kept: Kept) -> dict[str, Any]:
-    """A policy as JSON: public."""
+    """Return a policy as public JSON."""
     row = reads.one("SELECT MAX(version), MAX(rounds) FROM releases WHERE policy = ?", kept.id)
     return {
         "name": kept.name,

@@ -1,7 +1,7 @@
-"""Serving a folder, or a database, over HTTP, until the process is stopped.
+"""`serve_folder`: serves a folder or a database over HTTP until the process is stopped.
 
-Several workers are forked processes that accept from one socket. The first process does nothing but begin
-them, and begin one anew that has ended; where it ends, they end.
+Several workers are forked processes that accept connections from one socket. The first process starts them
+and restarts a worker that has ended. When it ends, the workers end.
 """
 
 import logging
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["serve_folder"]
 
 MOST_CONNECTIONS = 10_000
-"""Connections of one worker, if the system lets it open as many files."""
+"""Largest number of connections of one worker, if the system allows as many open files."""
 
 OTHER_FILES = 200
-"""Files that a worker may have open beside its connections."""
+"""Number of files that a worker may open besides its connections."""
 
 AGAIN_SECONDS = 1.0
-"""After so long a worker that has ended is begun anew."""
+"""Seconds after which a worker that has ended is restarted."""
 
 
 def serve_folder(
@@ -44,19 +44,20 @@ def serve_folder(
     database: str | None = None,
     workers: int = 1,
 ) -> None:
-    """Open the folder, say its address and a first token, and serve until the process is stopped.
+    """Open the folder, show its address and a first token, and serve until the process is stopped.
 
     Args:
-        folder: made where it does not exist.
-        config: `service.toml`, or None for the defaults.
-        host, port, database: before those of the environment and the file, where they are given; port 0 is
-            any that is free.
-        say: told what an operator should see, a line at a time.
-        workers: processes that serve; several need a database.
+        folder: folder of the service, created if it does not exist.
+        config: path of `service.toml`, or None for the defaults.
+        host: address to listen on; it takes precedence over the environment and the file.
+        port: port to listen on, with the same precedence; 0 for any free port.
+        database: address of the database, with the same precedence.
+        say: callback for lines that an operator should see.
+        workers: number of processes; several need a database.
 
     Raises:
-        MissingExtra: the extra `service`, or `postgres`, is not installed.
-        InvalidParameter: the address cannot be had, or the file or a variable does not fit.
+        MissingExtra: the extra `service` or `postgres` is not installed.
+        InvalidParameter: the address is not available, or the file or a variable is invalid.
         StateError: another process uses the folder, or the database cannot be used.
     """
     with needing("the service needs its extra: pip install 'dpbandits[service]'"):
@@ -75,7 +76,7 @@ def serve_folder(
     lines = logging.StreamHandler()
     lines.setFormatter(LogLines(as_json=settings.log_format == "json"))
     logging.basicConfig(level=logging.INFO, handlers=[lines])
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it repeats what it was given
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its log lines may contain the address
     if service.read_only:
         log.warning("this is a copy that only reads until `dpbandits service adopt`: %s", service.why_copy)
     elif meaning := unnoticed_copies(settings):
@@ -87,7 +88,7 @@ def serve_folder(
     if workers == 1:
         _serve(service, listening)
         return
-    service.close()  # no thread may be forked
+    service.close()  # threads do not survive a fork
     with tempfile.TemporaryDirectory(prefix="dpbandits-counters-") as counters:
         os.environ[COUNTERS] = counters
         _keep(workers, lambda: _serve(Service(folder, settings=settings), listening))
@@ -104,7 +105,7 @@ def _serve(service: "Service", listening: socket.socket) -> None:
 
 
 def _most_connections() -> int:
-    """Return how many connections this process may have, and let it have as many as the system allows."""
+    """Raise the process's limit of open files as far as needed; return its number of connections."""
     try:
         import resource
     except ImportError:  # another platform
@@ -122,7 +123,7 @@ def _most_connections() -> int:
 
 
 def _keep(count: int, serve: Callable[[], None]) -> None:
-    """Keep so many processes serving, until this one is told to stop."""
+    """Keep `count` worker processes running until this process gets a signal to stop."""
     own, stopping = os.getpid(), threading.Event()
     running: set[int] = set()
 
@@ -130,7 +131,7 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
     from prometheus_client.multiprocess import mark_process_dead
 
     def begin() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, told)  # who is told meanwhile must know of whom
+        signal.pthread_sigmask(signal.SIG_BLOCK, told)  # `stop` must see every worker in `running`
         process = os.fork()
         if process:
             running.add(process)
@@ -143,7 +144,7 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
             threading.Thread(target=_follow, args=(own,), daemon=True).start()
             serve()
             os._exit(0)
-        except BaseException as error:  # noqa: BLE001 - a worker of its own, begun anew
+        except BaseException as error:  # noqa: BLE001 - the first process restarts it
             logging.getLogger("dpbandits.service").error("a worker ended: %s", type(error).__name__)
         finally:
             os._exit(1)
@@ -160,15 +161,15 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
     while running:
         process, _ = os.wait()
         running.discard(process)
-        mark_process_dead(process)  # type: ignore[no-untyped-call]  # its memory is counted no more
+        mark_process_dead(process)  # type: ignore[no-untyped-call]  # its gauges end
         if not stopping.is_set():
-            time.sleep(AGAIN_SECONDS)  # where a worker cannot begin, not a thousand times a second
+            time.sleep(AGAIN_SECONDS)  # avoids a busy loop if a worker cannot start
             if not stopping.is_set():
                 begin()
 
 
 def _follow(parent: int) -> None:
-    """End where the process that began this one is gone."""
+    """Stop this worker when its parent process is gone."""
     while os.getppid() == parent:
         time.sleep(AGAIN_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -176,12 +177,12 @@ def _follow(parent: int) -> None:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP it is asked to send at once: else the second half of an answer waits 40 ms for the first.
+    # asyncio sets TCP_NODELAY for IPPROTO_TCP only: without it an answer in two parts waits for 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(1024)  # who comes before all is ready waits
+        listening.listen(1024)  # early clients wait until the service is ready
     except OSError as error:
         listening.close()
         raise InvalidParameter(f"cannot listen on {host}:{port}: {error.strerror}") from None

@@ -17,13 +17,13 @@ from dpbandits.state.witness import FileWitness
 __all__ = ["COUNTERS", "Settings"]
 
 COUNTERS = "PROMETHEUS_MULTIPROC_DIR"
-"""Variable that names a folder where processes that serve together keep their counters."""
+"""Variable with the folder in which the workers of one service store their counters."""
 
 PREFIX = "DPBANDITS_"
-"""Beginning of the names of variables that set a field: `DPBANDITS_PORT` sets `port`."""
+"""Prefix of the variables that set a field: `DPBANDITS_PORT` sets `port`."""
 
 NO_SETTINGS = frozenset({"DPBANDITS_DATA", "DPBANDITS_TRACEBACK"})
-"""Variables with this beginning that other parts of the package read."""
+"""Variables with this prefix that other parts of the package read."""
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
 """Form of an origin: scheme, host and port, without a path."""
@@ -41,7 +41,7 @@ _SAID: dict[type, str] = {str: "a text", bool: "true or false"}
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of the service. They do not change any promise.
+    """Settings of the service. They do not change any guarantee.
 
     Args:
         host, port: address and port on which the service listens.
@@ -56,7 +56,7 @@ class Settings:
         largest_body: largest size of a request's body in bytes.
         bytes_at_once: bytes of all requests that one worker reads or answers at a time. Beyond them the
             answer is 503.
-        longest_request: seconds within which a request must have come.
+        longest_request: seconds within which a request has to arrive.
         connections_per_address: connections of one address, or of one network /64 of IPv6. When there are
             more, the oldest idle one is closed. Addresses of `proxies` may have any number.
         mismatches_per_hour: repetitions of an id with another body that a token may send in an hour. After
@@ -136,7 +136,7 @@ class Settings:
             raise InvalidParameter("log_format: expected text or json")
 
     def file_witness(self) -> FileWitness | None:
-        """The witness of the ledger; None where there is none."""
+        """Return the witness of the ledger, or None."""
         return FileWitness(Path(self.witness)) if self.witness else None
 
     @classmethod
@@ -151,11 +151,11 @@ class Settings:
 
         Args:
             path: `service.toml`; None for no file.
-            environ: the variables.
-            **given: fields, by name; None is not given.
+            environ: environment variables.
+            **given: fields by name; a value of None is ignored.
 
         Raises:
-            InvalidParameter: no TOML, a key or a variable that is not known, or a value that does not fit.
+            InvalidParameter: the file is not TOML, a key or variable is unknown, or a value is invalid.
         """
         kinds = {one.name: one.type for one in fields(cls)}
         values = _of_environment(environ, kinds)

@@ -1,33 +1,31 @@
-"""Local policies: people's own devices fetch what is published, decide, and send reports.
+"""Local policies: users' own devices fetch the published version, decide, and send reports.
 
-A report is on disk before it is confirmed. A batch is binary: every report preceded by its length in two
-bytes, little-endian. What a report protects it protects on the device; the population is charged once, for
-what one person's report may tell.
+A report is confirmed once it is on disk. A batch is binary: each report follows its length in two bytes,
+little-endian.
 
-Every worker, also if it is the only one, counts reports by itself in a `SharedServer`, and the counts add up.
-A local policy has rows of `survey_log`, numbered without a gap. Each holds counts of the reports that one
-worker took at a time (`ReportCounts`, sums of integers and nonces), or a version that was published. Every
-worker follows them in a `Server` of its own, so any of them knows a report that another one has counted.
+Every worker counts reports in a `SharedServer`. A local policy has rows of `survey_log`, numbered without a
+gap. A row has counts of reports that one worker accepted together (`ReportCounts`, sums of integers and
+nonces), or a published version. Every worker applies all rows to a `Server` of its own, so it knows the
+reports that other workers have counted.
 
-To take reports, or to publish, is one transaction:
+Accepting reports and publishing are one transaction each:
 
-1. the policy's row of `surveys` is locked, and the rows of other workers are followed. Many rows are read
-   without the lock first, as a worker that stops while much is sent to it keeps its locks;
-2. reports are sifted against the versions that are open and the nonces that are known by now; or the next
-   version is computed, if it is still due;
-3. the row is written, under the next number.
+1. lock the policy's row of `surveys`, and apply the rows of other workers. Many rows are read before the
+   lock, because a worker that is suspended while the database sends keeps its locks;
+2. filter the reports by open versions and known nonces, or compute the next version if it is still due;
+3. insert the row under the next number, and answer after the commit.
 
-It is answered after the commit. So a report counts once, whichever workers its copies came to; a version is
-published once, and closes others for all workers at one place among the counts. A worker's clock only says
-when it may publish. Of two rows of one number the key refuses the second, and its transaction with it.
+So a report counts once, whichever workers its copies reach. A version is published once, and closes older
+versions for all workers at one place in the log. A worker's clock only determines when it may publish. If two
+workers insert the same number, the key refuses the second row and its transaction.
 
-A worker whose transaction failed forgets its `Server`, which may know more than was written, and reads the
-rows again. It begins from `survey_states`, where a worker now and then writes all that its server knows and
-removes the rows that led there. Versions are taken as they were published and never computed again.
+After a failed transaction a worker drops its `Server`, which may contain uncommitted reports, and reads the
+rows again. It starts from `survey_states`, to which a worker now and then writes the whole state of its
+server, and then removes the rows before it. Published versions are stored and never recomputed.
 
-Reports are private by themselves: a row says no more than they would tell whoever took them. An older copy of
-the database forgets reports and reveals nothing; workers that find fewer rows than they knew go on from what
-it holds.
+Privacy: each report is private by itself (local differential privacy), so the rows need no further
+protection. The population is charged once, for one report of one user. A rollback of the database loses
+reports and reveals nothing; workers continue from the rows that are left.
 """
 
 import asyncio
@@ -60,31 +58,31 @@ __all__ = ["Intake", "SharedServer", "Surveys", "begin_survey", "unpacked_report
 _LENGTH = struct.Struct("<H")
 
 MOST_REPORTS = 10_000
-"""Reports of a batch."""
+"""Largest number of reports in a batch."""
 
 
 MOST_TOGETHER = 64
-"""Batches of reports that are written at once: the first of them waits for all."""
+"""Largest number of batches in one transaction: the first of them waits for all."""
 
 _BEGUN, _COUNTED, _PUBLISHED = "begun", "counted", "published"
 _STATE = "local.server"
 
 TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
-"""Bytes and rows of the log that a new worker reads before a new state is written: this many, or as many as
-the state has."""
+"""Bytes and rows of the log after which a new state is written, so that a new worker reads few rows. The
+bound on bytes is at least the size of the state."""
 
 _TURNS = 5
-"""How often it is read without the lock, while others write as much again."""
+"""Largest number of attempts to read the rows of others before the lock."""
 
 _LITTLE = 1 << 15
-"""Bytes that are read while the row is locked: they fit into a connection."""
+"""Largest number of bytes that are read under the lock: they fit into the buffer of a connection."""
 
 LEAST_OPEN = 600.0
-"""Seconds that a version stays open at least, as in a folder."""
+"""Least number of seconds for which a version stays open."""
 
 
 def unpacked_reports(body: bytes) -> list[bytes]:
-    """The reports of a batch; Problem where its lengths do not add up, or it has too many."""
+    """Return the reports of a batch; raise Problem if the lengths are wrong or there are too many."""
     alike = _of_one_length(body)
     if alike:
         return alike
@@ -108,7 +106,7 @@ def unpacked_reports(body: bytes) -> list[bytes]:
 
 
 def _of_one_length(body: bytes) -> list[bytes]:
-    """The reports of a batch that have one length, as those of one version have; none where they have not."""
+    """Return the reports of a batch with equal lengths, as those of one version have; else an empty list."""
     step = _LENGTH.size + int.from_bytes(body[: _LENGTH.size], "little")
     count = len(body) // step
     if not 0 < count <= MOST_REPORTS or count * step != len(body):
@@ -122,9 +120,9 @@ def _of_one_length(body: bytes) -> list[bytes]:
 
 
 def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str = "") -> None:
-    """Begin a local policy, asked by a token: its population is charged; the same request changes nothing.
+    """Create a local policy and charge its population; an idempotent request changes nothing.
 
-    After an error nothing was kept.
+    `by` is the id of the token that asks. After an error nothing is stored.
     """
     try:
         spec = Spec.from_json(json.dumps(asked["spec"]))
@@ -146,14 +144,19 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
 
 
 class SharedServer:
-    """One worker's server of a local policy whose counts are in the store; `identity` is of its row there.
+    """One worker's server of a local policy with its counts in the store.
 
-    Every worker counts `least_open` (see `Server`) by its own clock, from when it first saw the version.
+    Args:
+        store: store of the service.
+        identity: id of the policy's row.
+        spec: contract of the policy.
+        least_open: least number of seconds for which a version stays open, by this worker's clock from the
+            time when it first saw the version.
     """
 
     def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
         self._store, self._id, self.spec = store, identity, spec
-        # Of this worker's clock: it says when the worker may publish, and never what is open.
+        # This worker's clock determines when it may publish, and never which versions are open.
         self._pace, self._seen = Pace(least_open), set[int]()
         self._turn = threading.Lock()
         self._server: Server[Any] | None = None
@@ -161,22 +164,22 @@ class SharedServer:
 
     @staticmethod
     def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
-        """Write down version 0 of a policy that begins; the spec's own, where none is given."""
+        """Insert version 0 of a new policy, by default the one of its spec."""
         first = Server(spec).publish() if published is None else published
         content = first.to_json(spec).encode()
         writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", identity, 1, _BEGUN, content)
 
     def absorb(self, reports: list[bytes]) -> Absorbed:
-        """See `DurableServer.absorb`. After a StateError send the batch again: what counted is repeated."""
+        """See `DurableServer.absorb`. After a StateError send the batch again: reports count once."""
         return self.absorb_each([reports])[0]
 
     def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """See `DurableServer.absorb_each`; it raises what `absorb` raises."""
+        """See `DurableServer.absorb_each`; errors are those of `absorb`."""
         with self._turn:
             return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def publish(self) -> Any:
-        """See `DurableServer.publish`; all workers get the current version, or the next one if it is due."""
+        """See `DurableServer.publish`. Return the current version, or the next one if it is due."""
         with self._turn:
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)
@@ -188,12 +191,12 @@ class SharedServer:
             return server.current
 
     def merge(self, counts: ReportCounts[Any]) -> int:
-        """Add what was counted elsewhere, as `DurableServer.merge`: how many reports, once committed.
+        """Add reports that were counted elsewhere; return their number after the commit.
 
         Raises:
             IncompatibleState, ProtocolError: see `ReportCounts.merge`; nothing was changed.
-            StateError: it was not committed, or that is not known: merge again; where that says that reports
-                are in both, it was.
+            StateError: the commit failed, or its outcome is unknown. Merge again: if that fails because
+                reports are in both, the first merge succeeded.
         """
         with self._turn:
             with self._written() as (writes, server):
@@ -205,18 +208,18 @@ class SharedServer:
 
     @property
     def server(self) -> Server[Any]:
-        """The server, with all that any worker has written by now: to look at."""
+        """The server with the rows of all workers, for reading."""
         with self._turn, self._store.reading() as reads, self._forgotten_on_error():
             return self._followed(reads)
 
     def _is_due(self, server: Server[Any]) -> bool:
-        """Return whether a next version exists, and closes none that this worker has seen too briefly."""
+        """Return True if the next version is due and closes none that this worker saw too recently."""
         first = server.current.version + 1 - self.spec.protocol.window
         closed = [one for one in self._seen if one < first]
         return server.is_due and self._pace.are_old(closed)
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """Batches in the order in which they came, by one row."""
+        """Absorb batches in their order, in one row."""
         with self._written() as (writes, server):
             sifted = server.sift([report for batch in batches for report in batch])
             if sifted.tally.accepted:
@@ -239,7 +242,7 @@ class SharedServer:
 
     @contextmanager
     def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
-        """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
+        """Open a write transaction with the policy locked, and yield it with the current server."""
         for turn in range(_TURNS):
             with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
                 if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
@@ -251,7 +254,7 @@ class SharedServer:
                 self._followed(reads)
 
     def _lacks_little(self, reads: Reads) -> bool:
-        """Return whether what others have written can be followed while the row is locked."""
+        """Return True if few bytes of other workers' rows are left to read under the lock."""
         found = reads.one(
             "SELECT (SELECT number FROM survey_states WHERE survey = ?), SUM(LENGTH(content)) "
             "FROM survey_log WHERE survey = ? AND number > ?",
@@ -263,7 +266,7 @@ class SharedServer:
         return self._server is not None and held <= self._number and size <= _LITTLE
 
     def _followed(self, reads: Reads) -> Server[Any]:
-        """The server, when it has taken all rows that are there."""
+        """Return the server after applying all rows."""
         found = reads.one(
             "SELECT (SELECT number FROM survey_states WHERE survey = ?), "
             "(SELECT MAX(number) FROM survey_log WHERE survey = ?)",
@@ -272,7 +275,7 @@ class SharedServer:
         )
         held, last = (int(number or 0) for number in found or (0, 0))
         server = self._server
-        # Behind the state: rows were removed. Beyond the last row: a rollback of the database.
+        # Read all again if rows were removed after a newer state, or if the database was rolled back.
         if server is None or held > self._number or max(held, last) < self._number:
             server = self._restored(reads)
         for number, kind, content in reads.rows(
@@ -306,7 +309,7 @@ class SharedServer:
         server.republish(published)
 
     def _restored(self, reads: Reads) -> Server[Any]:
-        """A server that knows what the last state does."""
+        """Return a server restored from the last state."""
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
         row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
         if row is None:
@@ -330,9 +333,9 @@ class SharedServer:
         self._wrote(content)
 
     def _keep(self, server: Server[Any]) -> None:
-        """Write all that is known in place of the rows that led to it, when these have grown.
+        """Replace rows by the whole state if they have grown.
 
-        It saves time, and is apart from what is confirmed. If it cannot be done, rows are followed on.
+        This saves time for new workers. A failure is ignored, because the rows are still there.
         """
         if self._tail_rows < TAIL_ROWS and self._tail_bytes <= max(TAIL_BYTES, self._state_bytes):
             return
@@ -355,20 +358,20 @@ class SharedServer:
 
 
 def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
-    """Return the whole state of a server after so many rows."""
+    """Return the whole state of a server after `number` rows."""
     named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
     return encode(State(**named, arrays=server.to_arrays()))[0]
 
 
 class Surveys:
-    """Servers of local policies that were paid for, opened when they are first needed."""
+    """Servers of the local policies, opened when they are first needed."""
 
     def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store, self._ledger, self._lock = store, ledger, threading.Lock()
         self._open: dict[str, SharedServer] = {}
 
     def server(self, name: str) -> SharedServer:
-        """The server of a name; Problem where there is none, or it was not paid for."""
+        """Return the server of a local policy; raise Problem if there is none or it was not charged."""
         with self._lock:
             if name not in self._open:
                 with self._store.reading() as reads:
@@ -379,14 +382,14 @@ class Surveys:
             return self._open[name]
 
     def published(self, name: str) -> tuple[str, str]:
-        """The spec and what is published, as JSON, and its ETag."""
+        """Return the spec and the published version as JSON, and the ETag."""
         server = self.server(name)
         published, spec = server.publish(), server.spec
         text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
     def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        """Return how many reports of each batch were accepted and refused, once on disk; else its Problem."""
+        """Return the counts of each batch once it is on disk, or its Problem."""
         server, read = self.server(name), [_read(body) for body in bodies]
         tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
         return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]
@@ -404,14 +407,13 @@ def _counts(tally: Absorbed) -> dict[str, int]:
 
 
 class Intake:
-    """Writes together the batches of reports that wait together, which come by the hundred a second.
+    """Group commit for batches of reports, which arrive by the hundred per second.
 
-    While one group is written, the next gathers, and one thread is busy, however many requests wait. It is
-    used from one event loop.
+    While one group is written, the next one gathers, and only one thread is busy. Use it from one event loop.
 
     Args:
-        absorb: takes bodies of one local policy, and gives what to answer each: of one that is refused its
-            error. What it raises is raised for all of them.
+        absorb: function of a local policy's name and bodies. It returns for each body the answer or its
+            error. An exception that it raises is raised for all of them.
     """
 
     def __init__(self, absorb: Callable[[str, list[bytes]], Sequence[dict[str, int] | Exception]]) -> None:
@@ -424,7 +426,7 @@ class Intake:
         mine: asyncio.Future[dict[str, int]] = asyncio.get_running_loop().create_future()
         if name in self._waiting:
             self._waiting[name].append((body, mine))
-        else:  # nobody writes for it now
+        else:  # no group of this policy is being written
             self._waiting[name] = []
             task = asyncio.create_task(self._write(name, [(body, mine)]))
             self._writing.add(task)
@@ -439,7 +441,7 @@ class Intake:
             except Exception as error:  # noqa: BLE001 - for whoever waits
                 told = [error] * len(group)
             for (_, one), result in zip(group, told, strict=True):
-                if one.done():  # who asked is gone
+                if one.done():  # the request was cancelled
                     continue
                 if isinstance(result, Exception):
                     one.set_exception(result)

@@ -1,9 +1,11 @@
-"""The desk: pages for whoever answers for privacy: what was promised, spent and released, in one place.
+"""The desk: pages for privacy officers, with all guarantees, budgets and releases.
 
-Plain pages, written on the server, without a script: nothing on them needs one. Every number is a release,
-part of a configuration, or traffic; no page holds a context, a reward, a user or a candidate.
+The pages are rendered on the server and use no script.
 
-- `pages`: the routes. `sessions`: who is logged in. `pictures`: released functions as numbers and pictures.
+- `pages`: routes. `sessions`: logins. `pictures`: pictures and summaries of released functions.
+
+Privacy: every number is a release, part of a configuration, or traffic. No page shows a context, a reward, a
+user or a candidate.
 """
 
 __all__: list[str] = []

@@ -1,8 +1,8 @@
-"""The desk's routes: pages for a token with the scope `read` or `admin`, and files to take along.
+"""Routes of the desk: pages and files for a token with the scope `read` or `admin`.
 
-Whoever is not logged in is shown the form, whatever they asked for. The token is sent once, in the body of a
-form; a cookie that no script and no other site's page can use stands for it from then on. A form that another
-site sends is refused.
+Without a login every page is the login form. The token is sent once, in the body of the form. From then on a
+cookie stands for it, which scripts and pages of other sites cannot use. A form sent by another site is
+refused.
 """
 
 import asyncio
@@ -52,20 +52,20 @@ __all__ = ["add_desk"]
 SCOPES = frozenset({"read", "admin"})
 
 MOST_SHOWN = 60
-"""Releases in a picture; of more, so many spread evenly, with the last."""
+"""Largest number of releases in a picture; of more, evenly spread ones and the last are shown."""
 
 MOST_MAPPED = 6
-"""Columns of a local policy that maps are drawn of, the first ones."""
+"""Number of a local policy's columns, the first ones, that have maps."""
 
 REMEMBERED = 2000
-"""Releases whose few numbers are remembered."""
+"""Largest number of cached summaries of releases."""
 
 _MOST_FORM = 1000
-"""Bytes of the form."""
+"""Largest size of the form in bytes."""
 
 
 class Charged(NamedTuple):
-    """A row of the ledger: what one policy has charged, `central` or `local`."""
+    """Row of the ledger: the charge of one policy, `central` or `local`."""
 
     population: str
     policy: str
@@ -78,17 +78,17 @@ class Charged(NamedTuple):
 
     @property
     def amounts(self) -> list[tuple[str, str]]:
-        """Sums that it moves, by name."""
+        """Name and amount of each sum that the charge increases."""
         return [(name, amount) for name, amount in self.sums.items() if amount]
 
     def exported(self) -> dict[str, Any]:
-        """Its fields, with a column for each sum of an account."""
+        """Return the fields, with a column for each sum of an account."""
         fields = {name: value for name, value in self._asdict().items() if name != "sums"}
         return fields | self.sums
 
 
 def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
-    """Add the pages to the application; `door` counts requests of tokens and knows what each reaches."""
+    """Add the pages to the application. `door` checks rates and limits of tokens."""
     desk = _Desk(service, door)
     for path, show in (
         ("/", desk.overview),
@@ -105,7 +105,7 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
     ):
         app.add_api_route(path, desk.behind_login(show), methods=["GET"], include_in_schema=False)
 
-    @cache  # needs no token, and takes long
+    @cache  # slow, and open without a token
     def interface() -> bytes:
         return bytes(desk.page("interface.html", document=app.openapi()).body)
 
@@ -127,7 +127,7 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
 
 
 class _Desk:
-    """The pages, and what they ask."""
+    """Pages of the desk, and their queries."""
 
     def __init__(self, service: Service, door: Doorkeeper) -> None:
         self._service, self._door = service, door
@@ -144,9 +144,9 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """Return a route that shows a page to a logged-in user, and the form to others.
+        """Return a route that shows a page after a login, and the login form otherwise.
 
-        A page whose path names nothing, or a population, is given the token, and shows what that reaches.
+        Pages without a resource in the path, and pages of populations, get the token and respect its limits.
         """
 
         def shown(request: Request) -> Response:
@@ -171,7 +171,7 @@ class _Desk:
         return self._service.read(lambda reads: call(reads, keys, secret, now))
 
     def _allow(self, token: Token | None) -> Token:
-        """Problem where the token is none, comes too often or has another scope."""
+        """Return the token; raise Problem if it is None, sends too many requests or lacks the scope."""
         if token is None:
             raise Problem("no-token", "This is no token, or it has ended or was withdrawn.")
         self._door.slow_down(token.id)
@@ -180,7 +180,7 @@ class _Desk:
         return token
 
     async def log_in(self, request: Request) -> Response:
-        """Take a token, and send a cookie that stands for it."""
+        """Check a token and set a cookie that stands for it."""
         _refuse_other_sites(request)
         body, form = await request.body(), self._cookie(request, "form")
         sent, due = _field(body, "form").encode(), form_field(self._service.keys, form).encode()
@@ -189,7 +189,7 @@ class _Desk:
         try:
             token = self._allow(await asyncio.to_thread(self._read, token_of, _field(body, "token")))
             keys, now = self._service.keys, self._service.now()
-            # The writer itself: a backup that only reads has sessions too.
+            # `writer` and not `Service.write`, because a read-only backup has sessions as well.
             beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token, now))
             cookie = await wrap_future(beginning)
         except Problem as problem:
@@ -221,21 +221,21 @@ class _Desk:
         answer.set_cookie(named(what, secure=secure), cookie, **how)
 
     def _form(self, request: Request, status: int, said: str) -> Response:
-        known = self._cookie(request, "form")  # of a form in another tab
+        known = self._cookie(request, "form")  # a form in another tab may use it
         cookie = known if re.fullmatch(r"[\w-]{43}", known, re.ASCII) else secrets.token_urlsafe(32)
         answer = self.page("login.html", status, said=said, form=form_field(self._service.keys, cookie))
         self._keep(request, answer, "form", cookie)
         return answer
 
     def page(self, template: str, status: int = 200, **told: Any) -> Response:
-        """Return a page of a template, which is told some things."""
+        """Render a template with values."""
         text = self._templates.get_template(template).render(version=__version__, **told)
         return Response(text, status_code=status, media_type="text/html")
 
     # -- pages -------------------------------------------------------------------------------------
 
     def overview(self, token: Token) -> Response:
-        """Populations with what is left, and policies with their releases."""
+        """Show the populations with their remaining budgets, and the policies with their releases."""
         found, reach = self._service.read(policies.all_described), token.limits.reach
         return self.page(
             "overview.html",
@@ -246,7 +246,7 @@ class _Desk:
         )
 
     def population(self, population: str, token: Token) -> Response:
-        """One population: what is left, and who charged what, of those that the token reaches."""
+        """Show a population: its remaining budget, and the charges within the token's limits."""
         if population not in self._service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
         charged = [row for row in self._charged(token.limits) if row.population == population]
@@ -257,7 +257,7 @@ class _Desk:
         return self.page("population.html", **told)
 
     def policy(self, policy: str) -> Response:
-        """One policy: what it promises, what its releases say, and when the next one comes."""
+        """Show a policy: its guarantee, its releases, and when the next one is due."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None
@@ -282,13 +282,13 @@ class _Desk:
         )
 
     def statement(self, policy: str) -> Response:
-        """Show the promise, to be printed and signed."""
+        """Show the statement of a policy, to be printed and signed."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         found = self._service.guarantee(policy)
         return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
 
     def local(self, survey: str, across: str = "0", up: str = "1") -> Response:
-        """One local policy: what devices are given, as a map over two columns."""
+        """Show a local policy: the arms that devices choose, as a map over two columns."""
         _, name, population, text, made_at = self._survey(survey)
         spec = local.Spec.from_json(text)
         columns = columns_of(spec)
@@ -313,7 +313,7 @@ class _Desk:
         return self.page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
 
     def local_statement(self, survey: str) -> Response:
-        """Show the promise of a local policy, to be printed and signed."""
+        """Show the statement of a local policy, to be printed and signed."""
         _, name, population, text, made_at = self._survey(survey)
         promised = local.Spec.from_json(text).statement()
         return self._stated(name, population, made_at, promised.explain(), promised.to_json())
@@ -336,11 +336,11 @@ class _Desk:
         )
 
     def ledger(self, token: Token) -> Response:
-        """Everything that was charged."""
+        """Show all charges."""
         return self.page("ledger.html", charged=self._charged(token.limits))
 
     def ledger_csv(self, token: Token) -> Response:
-        """The ledger, as a table."""
+        """Return the ledger as CSV."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\r\n")
         charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged(token.limits)]
@@ -349,7 +349,7 @@ class _Desk:
         return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
 
     def ledger_json(self, token: Token) -> Response:
-        """The ledger, with the balances of the populations."""
+        """Return the ledger as JSON, with the balances of the populations."""
         charges = [row.exported() for row in self._charged(token.limits)]
         told = {"populations": self._balances(token.limits), "charges": charges}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
@@ -377,15 +377,15 @@ class _Desk:
         return {"name": name, "closed": closed is not None, **balance}
 
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int | None, tuple[int, ...]]:
-        """Rounds that were taken, and those after which something is released; none where it only reads."""
+        """Return the number of rounds and the places of the releases; None and () in a read-only copy."""
         row = writes.one("SELECT asked FROM progress WHERE policy = ?", kept.id)
         if row is None:
             return None, ()
         return int(row[0]), tuple(self._service.engines.use(writes, kept.id).policy.batch_boundaries)
 
     def _learned(self, text: str) -> Learned:
-        """Return the summary of a function; one with the same version, in a database that was put back, is
-        another.
+        """Return the summary of a function. The cache is keyed by content, because a rolled back database may
+        have another function under the same version.
         """
         digest = hashlib.sha256(text.encode()).digest()
         found = self._known.get(digest)
@@ -424,12 +424,12 @@ class _Desk:
 
 
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
-    """Id, name, population, spec and beginning of local policies."""
+    """Return id, name, population, spec and creation time of the local policies."""
     return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
 
 
 def _blocks(statement: str) -> list[tuple[str, list[str]]]:
-    """A statement's paragraphs, each with the list that follows it, without its line breaks."""
+    """Return the paragraphs of a statement, each with the list that follows it, without line breaks."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for one in statement.splitlines():
         text, items = found[-1]
@@ -457,18 +457,18 @@ def _picture(said: list[tuple[int, Learned]], reward_range: list[float]) -> Line
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """A browser says where a form came from; what is no browser has no cookie to misuse."""
+    """Raise Problem if another site sent the form, as browsers say. Other clients send no cookies."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise Problem("out-of-scope", "Another site's page sent this form.")
 
 
 def _place(text: str) -> int:
-    """A column's number in a path; -1 for what is none."""
+    """Return the number of a column in a path; -1 if invalid."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
 
 
 def _field(body: bytes, name: str) -> str:
-    """A field of a form; empty where it is not there."""
+    """Return a field of a form; empty if it is missing."""
     try:
         found = parse_qs(body[:_MOST_FORM].decode("ascii"), max_num_fields=10)
     except ValueError:
@@ -490,5 +490,5 @@ def _time(seconds: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """A few digits of an exact decimal, or of a float."""
+    """Return a number with four digits."""
     return f"{float(value):.4g}"

@@ -1,8 +1,9 @@
-"""Pictures of the desk: numbers as points of a line, arms of a local policy as a map, functions as numbers.
+"""Pictures of the desk: lines with bands, maps of a local policy's arms, and summaries of functions.
 
-A template writes them as SVG; colours are the style sheet's. Everything here was published or released. What
-is averaged or counted is taken over points spread evenly, always the same ones: nobody's. So it is
-post-processing of a release, and says what a function expects, not what visitors brought.
+A template writes them as SVG, with the colours of the style sheet.
+
+Privacy: all inputs are releases or published. Averages and counts are taken over fixed, public points spread
+evenly. So pictures are post-processing of releases. They show expectations of a function, not users' data.
 """
 
 from collections.abc import Sequence
@@ -34,30 +35,30 @@ __all__ = [
 
 WIDTH, HEIGHT = 640.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 12.0, 34.0
-"""Space for the numbers at the axes, in units of the picture, at the larger letters of a narrow screen."""
+"""Margin for the numbers at the axes, in units of the picture, for the larger font of narrow screens."""
 
 TICKS = 4
 
 FINEST = 64
-"""Places along a range: the finest bins that are told apart in a picture."""
+"""Largest number of bins of a range that a picture distinguishes."""
 
 MOST_NAMES = 8
-"""Categories that are named at an axis."""
+"""Largest number of categories that are named at an axis."""
 
 LONGEST_NAME = 14
 
 POINTS = 4096
-"""Contexts that shares are counted among, always the same ones: nobody's."""
+"""Number of fixed, public contexts over which shares are counted."""
 
 _WIDE = 156.0
-"""Space for the names of categories to the left, in units of the picture."""
+"""Left margin for names of categories, in units of the picture."""
 
 LEARNED_AT = 128
-"""Contexts, or points of a domain, that a release is looked at in: enough for a line of a few pixels."""
+"""Number of contexts, or points of a domain, at which a release is evaluated: enough for a small picture."""
 
 
 class Axis(NamedTuple):
-    """A tick: where it stands, and what it says."""
+    """Tick of an axis: its place and its label."""
 
     at: float
     says: str
@@ -82,9 +83,9 @@ class Line:
 def line(
     across: Sequence[float], values: Sequence[float], spread: Sequence[float], *, low: float, high: float
 ) -> Line:
-    """A line through k values at rising places, and a band of one spread to both sides.
+    """Return a line through k values at increasing places, with a band of one spread to both sides.
 
-    What lies beyond `low` and `high`, the ends of the upward axis, is drawn at its end.
+    Values beyond `low` and `high`, the ends of the vertical axis, are clipped.
     """
     last = max(across[-1], 1.0)
 
@@ -113,7 +114,7 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
 
 
 class Area(NamedTuple):
-    """A rectangle of one arm, in units of the picture."""
+    """Rectangle of one arm, in units of the picture."""
 
     left: float
     top: float
@@ -124,13 +125,14 @@ class Area(NamedTuple):
 
 @dataclass(frozen=True)
 class Map:
-    """The picture.
+    """Map of arms over one or two columns.
 
     Attributes:
-        areas: rectangles that cover it.
-        named: arm -> where its number stands: in the middle of its largest area.
-        across, up: ticks; none upwards where there is one column.
-        left: left end of what is drawn.
+        areas: rectangles that cover the map.
+        named: arm -> place of its number, in the middle of its largest area.
+        across: ticks of the horizontal axis.
+        up: ticks of the vertical axis; empty for one column.
+        left: left end of the map.
     """
 
     areas: tuple[Area, ...]
@@ -144,7 +146,7 @@ class Map:
 
 
 def columns_of(spec: "Spec") -> list[dict[str, Any]]:
-    """Name, and low and high or values, of every column."""
+    """Return the name, and low and high or values, of every column."""
     if spec.protocol.schema is not None:
         return [dict(one) for one in spec.protocol.schema.to_config()["columns"]]
     bounds = zip(spec.protocol.domain.low.tolist(), spec.protocol.domain.high.tolist(), strict=True)
@@ -154,7 +156,7 @@ def columns_of(spec: "Spec") -> list[dict[str, Any]]:
 
 
 def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntArray:
-    """(n,) arms at points (n, dim) of the unit cube; the likeliest one where devices draw."""
+    """Return the arms (n,) at points (n, dim) of the unit cube; the likeliest one if devices sample."""
     arms = published.arms if published.weights is None else published.weights.argmax(axis=1)
     if arms is None:  # `check` has refused it before
         raise ValueError("nothing is published")
@@ -162,13 +164,13 @@ def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntA
 
 
 def shares(spec: "Spec", published: "PublishedArms") -> FloatArray:
-    """(n_arms,) of how many contexts, spread evenly, each arm is given."""
+    """Return the share of evenly spread contexts for which each arm is chosen, shape (n_arms,)."""
     points = np.random.default_rng(0).uniform(size=(POINTS, spec.dim))
     return np.bincount(_given(spec, published, points), minlength=spec.n_arms) / POINTS
 
 
 def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | None) -> Map:
-    """The areas over one column, or over two different ones; the others stand in their middle."""
+    """Return the map over one column, or over two different ones; other columns are at their middle."""
     columns = columns_of(spec)
     left = _WIDE if up is not None and "values" in columns[up] else LEFT
     wide, high = WIDTH - left - RIGHT, HEIGHT - TOP - BOTTOM
@@ -210,7 +212,7 @@ def _places(spec: "Spec", columns: list[dict[str, Any]], column: int) -> int:
 
 
 def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """First and end of every stretch between changes."""
+    """Return (first, end) of every run between changes."""
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1]
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
@@ -229,7 +231,7 @@ def _ticks(column: dict[str, Any], place: Any) -> tuple[Axis, ...]:
 
 
 class Arm(NamedTuple):
-    """Expected reward of one arm, given to everybody, and the number of contexts for which it is the best."""
+    """Expected reward of one arm for all contexts, and the share of contexts for which it is the best."""
 
     label: Label
     reward: float
@@ -245,7 +247,7 @@ class Learned(NamedTuple):
 
 
 def learned(text: str) -> Learned:
-    """Summarise a published function from the service's JSON of it; CorruptState for anything else."""
+    """Summarise a published function from its JSON; raise CorruptState for another text."""
     function = PublishedPosterior.from_json(text)
     rng = np.random.default_rng(0)  # public, and the same at every release
     if function.menu is None:
