@@ -297,10 +297,11 @@ def test_rewards_wait_on_disk_while_the_service_is_away(tmp_path: Path) -> None:
         assert {path.stat().st_mode & 0o77 for path in held} == {0}
         with pytest.raises(ServiceUnavailable):
             policy.flush()
-        after = remote(server, name, queue=queue, timeout=10)  # another process takes it up
+        after = remote(server, name, queue=queue, timeout=60)  # another process takes it up
         assert after.queued == 4
         assert RemotePolicy("http://127.0.0.1:1", name, token="dpb_x", queue=queue).queued == 0
         server.begin()
+        assert after.status(ids[3]) == "pending"  # repeated until the service knows the token again
         assert after.tell(ids[3], 1) is Receipt.COUNTED
         assert after.queued == 0
         assert not [path for path in queue.rglob("*.report") if path.is_file()]

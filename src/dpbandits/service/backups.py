@@ -182,9 +182,7 @@ def back_up(folder: Path, to: Path) -> None:
     if to.exists():
         raise StateError("there is something already where the backup is to go: choose another place")
     private_folder(to, what="the backup")
-    write_durably(
-        to / MARK, b"a copy: read-only until it is adopted\n"
-    )  # first, so that an interrupted copy is marked as well
+    write_durably(to / MARK, b"a copy: read-only until it is adopted\n")  # first: marks half a copy as well
     with open_regular(folder / KEY) as (file, size):
         write_durably(to / KEY, file.read(size), exclusive=True)
     SQLiteStore.copy(folder / STORE, to / STORE)
