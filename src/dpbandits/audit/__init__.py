@@ -1,12 +1,13 @@
-"""Attacks on guarantees, through the public API.
+"""Audits: attacks on guarantees through the public API, with lower bounds on the privacy loss.
 
-- `NAMES`, `build`: every audit by name; `run_audits`, `AuditSettings`: run them -> `AuditRow`.
-- `audit_configuration`: attack one configuration of a policy, as somebody runs it.
-- `ExactAudit`, `SampledAudit`, `GaussianAudit`: the kinds; an audit of your own is one of these.
-- `attack_reward`: guess one person's reward from what a policy predicts -> `Guesses`; the other
-  attacks are in `audit.attacks`.
+- `NAMES` and `build`: all audits of the catalogue by name. `run_audits` with `AuditSettings` runs them ->
+  `AuditRow`.
+- `audit_configuration`: attack one configuration of a policy, as it is run in practice.
+- `ExactAudit`, `SampledAudit`, `GaussianAudit`: kinds of audits, from which you can build your own.
+- `attack_reward`: guess one person's reward from a policy's predictions -> `Guesses`. Other attacks are in
+  `audit.attacks`.
 
-A lower bound refutes a claim when it is above it. Below, it says only that this attack failed.
+A lower bound above the claim refutes the claim. A lower bound below it only shows that this attack failed.
 """
 
 from dpbandits._lazy import lazy

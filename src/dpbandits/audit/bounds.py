@@ -1,17 +1,17 @@
 r"""Lower bounds on privacy loss, from counts, from normal samples and from whole laws.
 
-(epsilon, delta) says of every event E and neighbours 0, 1: P_1(E) <= e^epsilon P_0(E) + delta. So an event
-that was counted proves, with confidence,
+(epsilon, delta)-DP states P_1(E) <= e^epsilon P_0(E) + delta for every event E and neighbours 0 and 1. Counts
+of an event therefore prove, with confidence,
 
-    epsilon >= log((P_1(E) from below - delta)/P_0(E) from above),
+    epsilon >= log((lower bound of P_1(E) - delta)/upper bound of P_0(E)),
 
-both probabilities by Clopper and Pearson's exact intervals. Events are "score at least t" for world 1 and
-"score at most t" for world 0. Scores and thresholds must have been chosen on other samples; where
-several events are tried on the same samples, the error is divided among them (Bonferroni).
+with exact (Clopper-Pearson) intervals for both probabilities. Events are "score at least t" for world 1 and
+"score at most t" for world 0. Scores and thresholds must be chosen on other samples. If several events are
+tried on the same samples, the error is divided among them (Bonferroni).
 
-A count of n samples cannot prove more than about log(n): a delta of 1e-6 is out of its sight. Where the
-output is Gaussian noise around a centre, its two means and its variance can be bounded instead, which
-bounds mu and so epsilon at every delta, **on condition that the family is right**.
+Counts of n samples cannot prove more than about log(n), and a delta of 1e-6 is too small for them. If the
+output is Gaussian noise around a centre, its two means and its variance can be bounded instead. This bounds
+mu, and hence epsilon at every delta, **provided that the noise is Gaussian**.
 """
 
 import math
@@ -37,20 +37,20 @@ __all__ = [
 ]
 
 _CANDIDATES = 200
-"""Quantiles among which a threshold is looked for."""
+"""Largest number of quantiles among which a threshold is chosen."""
 
 MOST_OUTPUTS = 2**40
-"""Outputs of each world beyond which no number is said to decide a claim: nobody can draw them."""
+"""Number of outputs of each world that nobody can draw; claims that need more count as undecidable."""
 
 _ROUNDING = 2.0**-49
-"""Relative error, more than is made, of a logarithm of a fraction."""
+"""Upper bound on the relative error of a logarithm of a fraction."""
 
 _FLOAT_LAWS = 1e-9
-"""Relative error granted to laws computed in float64."""
+"""Upper bound on the relative error of laws computed in float64."""
 
 
 def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[FloatArray, FloatArray]:
-    """(lower (k,), upper (k,)) one-sided bounds on probabilities, each wrong with chance at most `error`.
+    """Return one-sided bounds (lower (k,), upper (k,)), each wrong with probability at most `error`.
 
     Example:
         >>> low, high = clopper_pearson(np.array([0, 10]), 10, error=0.05)
@@ -58,10 +58,10 @@ def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[
         ([0.0, 0.741], [0.259, 1.0])
     """
     if not (0.0 < error < 1.0 and trials >= 1):
-        raise InvalidParameter("expected an error in (0, 1) and at least one trial")
+        raise InvalidParameter("error, trials: expected an error in (0, 1) and at least one trial")
     counts = np.asarray(successes, dtype=np.float64)
     if ((counts < 0) | (counts > trials)).any():
-        raise InvalidData("counts lie outside 0 to the number of trials")
+        raise InvalidData("successes: expected counts from 0 to the number of trials")
     inner = np.clip(counts, 0.5, None)  # the inverse is undefined at 0; replaced below
     low = np.where(counts == 0, 0.0, betaincinv(inner, trials - inner + 1.0, error))
     inner = np.clip(counts, None, trials - 0.5)
@@ -72,10 +72,10 @@ def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[
 def chosen_thresholds(
     null: FloatArray, other: FloatArray, *, delta: float, error: float
 ) -> tuple[float, float]:
-    """The best thresholds (for "score >= t", for "score <= t") on training scores of worlds 0 and 1.
+    """Return the best thresholds (for "score >= t", for "score <= t") on training scores of worlds 0 and 1.
 
-    Ties count: a score that takes few values has them as candidates. The event that holds every output is no
-    candidate: it proves nothing, and on few samples its bound is the least negative one.
+    If a score has few values, these are the candidates. The event of all outputs is excluded: it proves
+    nothing, but on few samples its bound is the least negative one.
     """
     pooled = np.unique(np.concatenate([null, other]))
     if len(pooled) > _CANDIDATES:
@@ -89,7 +89,7 @@ def chosen_thresholds(
 def _bounds_at(
     null: FloatArray, other: FloatArray, thresholds: FloatArray, *, delta: float, error: float
 ) -> FloatArray:
-    """(k,) bounds from the events "score >= t", world `other` being the likelier."""
+    """Return (k,) bounds from the events "score >= t", which are more likely in world `other`."""
     false = len(null) - np.searchsorted(np.sort(null), thresholds, side="left")
     true = len(other) - np.searchsorted(np.sort(other), thresholds, side="left")
     low, _ = clopper_pearson(true, len(other), error=error)
@@ -107,15 +107,15 @@ def event_bound(
     delta: float,
     confidence: float,
 ) -> float:
-    """Lower bound on epsilon at delta from fresh scores of worlds 0 and 1; at least 0.
+    """Return a lower bound on epsilon at delta from fresh scores of worlds 0 and 1; at least 0.
 
     Args:
         null: (n,) scores of world 0.
         other: (n',) scores of world 1.
-        above: thresholds of events "score >= t", likelier under world 1.
-        below: thresholds of events "score <= t", likelier under world 0.
-        delta: of the claim.
-        confidence: that the bound is right, for all events together.
+        above: Thresholds of events "score >= t", more likely in world 1.
+        below: Thresholds of events "score <= t", more likely in world 0.
+        delta: Delta of the claim.
+        confidence: Probability that the bound is right, for all events together.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def event_bound(
     """
     tries = len(above) + len(below)
     if tries == 0 or not 0.0 < confidence < 1.0:
-        raise InvalidParameter("expected at least one event and a confidence in (0, 1)")
+        raise InvalidParameter("events: expected at least one, and a confidence in (0, 1)")
     error = (1.0 - confidence) / (2.0 * tries)
     up, down = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     likelier_above = _bounds_at(null, other, up, delta=delta, error=error)
@@ -134,27 +134,27 @@ def event_bound(
 
 
 def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int | None:
-    """Fewest outputs of each world at which counts of one threshold a side can exceed (epsilon, delta).
+    """Return the fewest outputs of each world with which counts at two thresholds exceed (epsilon, delta).
 
     The largest bound comes from an event that all n outputs of one world show and none of the other. With e a
-    quarter of the error, its probabilities are at least e^(1/n) and at most 1 - e^(1/n). So the claim can be
-    exceeded from n > log(e)/log(r) on, with r = (exp(epsilon) + delta)/(1 + exp(epsilon)). None above
-    `MOST_OUTPUTS`.
+    quarter of the error, the bounds of its probabilities are e^(1/n) from below and 1 - e^(1/n) from above.
+    The claim can be exceeded for n > log(e)/log(r), with r = (exp(epsilon) + delta)/(1 + exp(epsilon)). The
+    result is None above `MOST_OUTPUTS`.
 
     Example:
         >>> fewest_outputs(1.0, 0.0, confidence=0.999)
         27
     """
     if not 0.0 < confidence < 1.0:
-        raise InvalidParameter("expected a confidence in (0, 1)")
+        raise InvalidParameter("confidence: expected a number in (0, 1)")
     needed, told = -math.log(0.25 * (1.0 - confidence)), -math.log1p((delta - 1.0) * float(expit(-epsilon)))
     return None if told * MOST_OUTPUTS <= needed else math.floor(needed / told) + 1
 
 
 def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float:
-    """Lower bound on mu = |difference of means|/sd of two normal samples of one variance; at least 0.
+    """Return a lower bound on mu = |difference of means|/sd of two normal samples of equal variance.
 
-    The difference is bounded by Student's t, the variance by chi-square, half of the error each.
+    Student's t bounds the difference, and chi-square the variance, with half of the error each.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -163,34 +163,34 @@ def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float
     """
     n, m = len(null), len(other)
     if min(n, m) < 2 or not 0.0 < confidence < 1.0:
-        raise InvalidParameter("expected at least two samples of each world and a confidence in (0, 1)")
+        raise InvalidParameter("samples: expected at least two of each world, and a confidence in (0, 1)")
     freedom = n + m - 2
     squares = float(((null - null.mean()) ** 2).sum() + ((other - other.mean()) ** 2).sum())
     spread = math.sqrt(squares / freedom * (1.0 / n + 1.0 / m))
     error = 0.5 * (1.0 - confidence)
-    # the sign of the difference is not known beforehand: two sides
+    # The sign of the difference is not known in advance, so the test is two-sided.
     distance = abs(float(other.mean() - null.mean())) + float(stdtrit(freedom, 0.5 * error)) * spread
     largest_sd = math.sqrt(0.5 * squares / float(gammaincinv(0.5 * freedom, error)))
     return max(0.0, distance / largest_sd) if largest_sd > 0.0 else math.inf
 
 
 def gaussian_bound(null: FloatArray, other: FloatArray, *, delta: float, confidence: float) -> float:
-    """Lower bound on epsilon at delta, on condition that both samples are normal with one variance."""
+    """Return a lower bound on epsilon at delta, provided that both samples are normal with one variance."""
     mu = mu_bound(null, other, confidence=confidence)
     return GaussianDP(mu).epsilon_at(delta) if mu > 0.0 else 0.0
 
 
 def law_bound(law: Sequence[Fraction] | FloatArray, other: Sequence[Fraction] | FloatArray) -> float:
-    """Largest log ratio of two whole laws over the same outputs, rounded down; infinite where one is 0.
+    """Return the largest log ratio of two laws over the same outputs, rounded down; infinite for zeros.
 
-    Exact for fractions. Laws in float64 are granted a relative error of 1e-9.
+    Fractions are exact. Laws in float64 are assumed to have a relative error of 1e-9.
 
     Example:
         >>> law_bound([Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]) <= math.log(3)
         True
     """
     if len(law) != len(other):
-        raise InvalidData("two laws over the same outputs are needed")
+        raise InvalidData("law, other: expected laws over the same outputs")
     return max((_log_ratio(max(pair), min(pair)) for pair in zip(law, other, strict=True)), default=0.0)
 
 
@@ -200,10 +200,10 @@ def _log_ratio(high: Fraction | float, low: Fraction | float) -> float:
     if isinstance(high, Fraction) and isinstance(low, Fraction):
         ratio = high / low
         above, below = ratio.numerator, ratio.denominator
-        if above < 2 * below:  # near 1, the rounding of the ratio itself would show
+        if above < 2 * below:  # avoids the rounding error of a ratio near 1
             value = math.log1p((above - below) / below)
         else:
-            shift = max(0, above.bit_length() - below.bit_length() - 1000)  # larger ratios are no floats
+            shift = max(0, above.bit_length() - below.bit_length() - 1000)  # larger ratios overflow floats
             value = math.log(above / (below << shift)) + shift * math.log(2.0)
         return max(0.0, math.nextafter(value * (1.0 - _ROUNDING), 0.0))
     return max(0.0, (math.log(high) - math.log(low)) * (1.0 - _FLOAT_LAWS) - _FLOAT_LAWS)

@@ -1,13 +1,13 @@
-"""Audits: a claim, two neighbouring data sets, what can be observed of them, and a bound on the loss.
+"""Audits: a claim, two neighbouring data sets, an observation, and a lower bound on the privacy loss.
 
-| audit | looks at | bound |
+| audit | input | bound |
 |---|---|---|
 | `ExactAudit` | whole laws of the output | exact |
 | `SampledAudit` | outputs of the real sampler, scored | with confidence, for any law |
 | `GaussianAudit` | the same | with confidence, if the noise is normal |
 
-An audit proves a privacy loss from below. `exceeded` refutes a claim; `holds` means that this attack, on
-these neighbours, did not. `undecided` means that it had too few samples to refute the claim.
+The verdict `exceeded` refutes a claim. `holds` means that this attack, on these neighbours, did not refute
+it. `undecided` means that there were too few samples to refute it.
 """
 
 import math
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Draw = Callable[[int, int], FloatArray]
-"""(world, n) -> (n, k) fresh outputs of world 0 or 1."""
+"""Function from (world, n) to (n, k) fresh outputs of world 0 or 1."""
 
 Law = Sequence[Fraction] | FloatArray
 """Probabilities of all outputs, in order."""
@@ -46,14 +46,14 @@ Law = Sequence[Fraction] | FloatArray
 Verdict = Literal["holds", "exceeded", "undecided"]
 
 CONFIDENCE = 0.999
-"""Confidence of a lower bound, unless another is asked for."""
+"""Default confidence of a lower bound."""
 
 CERTAIN = 0
-"""`Audit.caught_from` where some event is certain in one world and impossible in the other: the claim is
-caught as soon as counts of such an event can exceed it."""
+"""Value of `Audit.caught_from` if some event is certain in one world and impossible in the other. The claim
+is then refuted as soon as counts of such an event can exceed it."""
 
 _TRAINING = 0.25
-"""Training samples, as a share of those that are evaluated."""
+"""Number of training samples, as a share of the evaluated samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +61,19 @@ class AuditRow:
     """The result of one audit.
 
     Attributes:
-        name, scope, sees, neighbours: of the `Audit`.
-        claimed_epsilon, delta: the claim.
-        lower_bound: privacy loss that was proved at this delta.
-        confidence: that it is right; 1 for exact ones.
-        tightness: lower bound over claim.
-        verdict: `exceeded` where the bound is above the claim; `undecided` where it is not, and there were
-            fewer samples than `fewest_samples`; else `holds`.
-        known_broken: whether the claim is known to be false, so that it must be exceeded.
-        conditional_on: the family of laws that the bound presumes, or None.
-        seconds: time it took.
-        samples: outputs evaluated in both worlds together; 0 for exact ones.
-        unconditional_bound: what the same outputs prove for any law, where `lower_bound` is conditional.
-        fewest_samples: see `Audit.fewest_samples`; None where it is not known, or no number decides.
+        name, scope, sees, neighbours: As in the `Audit`.
+        claimed_epsilon, delta: The claim.
+        lower_bound: Proven privacy loss at this delta.
+        confidence: Probability that the bound is right; 1 for exact audits.
+        tightness: Lower bound divided by the claim.
+        verdict: `exceeded` if the bound is above the claim; `undecided` if it is not and there were fewer
+            samples than `fewest_samples`; otherwise `holds`.
+        known_broken: True if the claim is known to be false, so that it must be exceeded.
+        conditional_on: Family of laws that the bound assumes, or None.
+        seconds: Duration of the audit in seconds.
+        samples: Number of outputs evaluated in both worlds together; 0 for exact audits.
+        unconditional_bound: Bound from the same outputs for any law, if `lower_bound` is conditional.
+        fewest_samples: See `Audit.fewest_samples`; None if it is not known, or if no number decides.
     """
 
     name: str
@@ -95,45 +95,45 @@ class AuditRow:
 
     @property
     def undecided(self) -> bool:
-        """Return whether there were too few samples to refute the claim: neither a pass nor a miss."""
+        """True if there were too few samples to refute the claim: neither a pass nor a miss."""
         return self.verdict == "undecided"
 
     @property
     def as_expected(self) -> bool:
-        """Return whether an honest claim held, or a broken one was caught."""
+        """True if an honest claim held, or a broken one was exceeded."""
         return not self.undecided and (self.verdict == "exceeded") == self.known_broken
 
     @property
     def unexpected(self) -> bool:
-        """Return whether an honest claim was exceeded, or a broken one was missed with enough samples."""
+        """True if an honest claim was exceeded, or a broken one was missed with enough samples."""
         return not self.undecided and not self.as_expected
 
     def to_json(self) -> dict[str, Any]:
-        """A flat row; an infinite bound is written as a string."""
+        """Return a flat JSON-ready row; an infinite bound is written as a string."""
         return {key: str(value) if value == math.inf else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """The row that `to_json` wrote."""
+        """Return the row from the result of `to_json`."""
         row: dict[str, Any] = {key: math.inf if value == "inf" else value for key, value in fields.items()}
         return cls(**row)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(ABC):
-    """A claim and the two worlds that it says nobody can tell apart.
+    """A claim, and the two worlds that by this claim are hard to distinguish.
 
     Args:
-        name: unique in the catalogue.
-        epsilon, delta: the claim.
-        scope: a single "mechanism", a whole "policy" through its own calls, or an "attack": one way of
-            looking, not the best there is.
-        sees: what the attacker looks at.
-        neighbours: the two worlds, in words.
-        known_broken: the claim is known to be false.
-        caught_from: of a claim that is known to be false, how many samples catch it in 999 of 1,000 runs at a
-            confidence of `CONFIDENCE`, or `CERTAIN`. None: nobody knows, and a run that does not catch it is
-            undecided.
+        name: Unique name in the catalogue.
+        epsilon, delta: The claim.
+        scope: A single "mechanism", a whole "policy" through its own calls, or an "attack", which is one
+            observation and not the best one.
+        sees: Observation of the attacker.
+        neighbours: Description of the two worlds.
+        known_broken: True if the claim is known to be false.
+        caught_from: For a false claim, the number of samples that refutes it in 999 of 1,000 runs at a
+            confidence of `CONFIDENCE`, or `CERTAIN`. None if it is not known: a run that does not refute the
+            claim is then undecided.
     """
 
     name: str
@@ -150,18 +150,18 @@ class Audit(ABC):
 
     @abstractmethod
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
-        """(lower bound, outputs evaluated, unconditional bound)."""
+        """Return (lower bound, number of outputs evaluated, unconditional bound)."""
 
     def _able(self, confidence: float) -> int | None:
-        """Fewest samples at which a bound above the claim is possible, whatever the law; None: too many."""
+        """Return the fewest samples with which any law can exceed the claim; None if they are too many."""
         return 0
 
     def fewest_samples(self, confidence: float = CONFIDENCE) -> int | None:
-        """Fewest samples at which a bound that is not above the claim says anything.
+        """Return the fewest samples with which a bound below the claim is informative.
 
-        Of an honest claim: those at which some law would exceed it. Of one that is known to be false: those
-        that catch it (`caught_from`), or None where that is not known at this confidence. None also where
-        no number decides, because the claim's epsilon is too large to be exceeded by counts.
+        For an honest claim, this is the number with which some law would exceed it. For a false claim, it is
+        the number that refutes it (`caught_from`), or None if that is not known at this confidence. The
+        result is also None if the claim's epsilon is too large for counts to exceed it.
         """
         able = self._able(confidence)
         if not self.known_broken or self._certain or able is None:
@@ -171,10 +171,10 @@ class Audit(ABC):
         return max(self.caught_from, able)
 
     def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
-        """Attack with so many outputs of each world, before the audit's share; returns what was proved."""
+        """Attack with `samples` outputs of each world, times the audit's share; return the result."""
         started = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NothingToLearn)  # policies for attacking are too small to learn
+            warnings.simplefilter("ignore", NothingToLearn)  # audited policies may be too small to learn
             found, evaluated, unconditional = self._bound(samples, confidence)
         fewest = self.fewest_samples(confidence)
         verdict: Verdict = "undecided" if fewest is None or samples < fewest else "holds"
@@ -200,10 +200,10 @@ class Audit(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAudit(Audit):
-    """Compares whole laws of the output, pair by pair; pure claims only.
+    """Audit that compares whole laws of the output, pair by pair; for pure epsilon only.
 
     Args:
-        pairs: () -> pairs of laws over the same outputs, under two neighbours each.
+        pairs: Function that returns pairs of laws over the same outputs, each under two neighbours.
     """
 
     pairs: Callable[[], Iterable[tuple[Law, Law]]]
@@ -216,12 +216,12 @@ class ExactAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """How outputs are scored, and how many.
+    """The score of outputs, and the number of outputs.
 
     Args:
-        fit: training outputs of worlds 0 and 1 -> score; not used where there is a
-        score: one known beforehand (a likelihood ratio, say).
-        share: of the samples asked for; below 1 where an output is costly.
+        fit: Function from training outputs of worlds 0 and 1 to a score; not used if `score` is given.
+        score: Score that is known in advance, such as a likelihood ratio; or None.
+        share: Factor on the number of samples; below 1 if an output is costly.
     """
 
     fit: Callable[[FloatArray, FloatArray], Score] = fit_linear
@@ -231,7 +231,7 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledAudit(Audit):
-    """Counts events of a score, on other samples than score and thresholds were chosen on."""
+    """Audit that counts events of a score, on other samples than those that chose score and thresholds."""
 
     draw: Draw
     scoring: Scoring = Scoring()
@@ -239,7 +239,7 @@ class SampledAudit(Audit):
     def _able(self, confidence: float) -> int | None:
         outputs = bounds.fewest_outputs(self.epsilon, self.delta, confidence=confidence)
         if outputs is None or outputs > bounds.MOST_OUTPUTS * self.scoring.share:
-            return None  # larger numbers of samples would leave the integers that floats count
+            return None  # larger numbers are not exact in floats
         samples = int(outputs / self.scoring.share)
         while int(samples * self.scoring.share) < outputs:
             samples += 1
@@ -263,10 +263,11 @@ class SampledAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianAudit(SampledAudit):
-    """Bounds mu from means and variance of a score, on condition that outputs are normal.
+    """Audit that bounds mu from means and variance of a score, provided that outputs are normal.
 
     Args:
-        scoring: its score is linear in the outputs and known beforehand; None fits one on samples of its own.
+        scoring: Scoring with a score that is linear in the outputs and known in advance; a score of None is
+            fitted on separate samples.
     """
 
     scoring: Scoring = Scoring(score=first_column)
@@ -293,7 +294,7 @@ class GaussianAudit(SampledAudit):
 def _held_out(
     training: Sequence[FloatArray], fresh: Sequence[FloatArray], *, delta: float, confidence: float
 ) -> float:
-    """The bound on fresh scores (world 0, world 1) at thresholds chosen on training scores."""
+    """Return the bound on fresh scores (world 0, world 1) at thresholds chosen on training scores."""
     error = 0.25 * (1.0 - confidence)
     above, below = bounds.chosen_thresholds(*training, delta=delta, error=error)
     return bounds.event_bound(*fresh, above=[above], below=[below], delta=delta, confidence=confidence)

@@ -1,19 +1,18 @@
-"""The audit of one configuration: of a `central.GPBandit`, or of a `local.Spec`, as somebody runs it.
+"""Audit of one configuration, of a `central.GPBandit` or a `local.Spec`, as it is run in practice.
 
-*A central policy.* It is built anew from its configuration, with a source of noise that is asked for noise as
-the real one is, and gives none: so what it releases are the exact integers that the noise would hide. People
-are made up, and one of them is replaced by another: whoever knows how far the integers move, and what noise
-was asked for, knows exactly how much the real release would have told. That is how the columns, the arms, the
-horizon and the rounds of a user of this very configuration meet its promise. Nothing of anybody's data is
-used, or needed.
+*A central policy.* The policy is built from its configuration with a noise source that records the requested
+noise and returns zeros. Its releases are then the exact integers that noise would hide. Users are simulated,
+and one is replaced by another. The changes of the integers and the requested noise determine exactly the
+privacy loss of the real release. The audit thus checks that columns, arms, horizon and rounds per user of
+this configuration fit its guarantee. It needs no real data.
 
-Marginal tables draw their noise from random words, not from a source that could be supplied: there its scale
-is measured in real releases.
+Marginal tables draw their noise from random words, and not from a noise source that can be replaced. Their
+noise scale is measured in real releases.
 
-*A local policy.* The law of the first version's reports is enumerated, for every two inputs.
+*A local policy.* The law of reports on the first version is enumerated for every two inputs.
 
-What depends on the noise itself, and on the code around it, is attacked by the audits of the catalogue that
-`names_for` lists, at this configuration's epsilon.
+The noise itself, and the code around it, are attacked by the catalogue's audits that `names_for` lists, at
+this configuration's epsilon.
 """
 
 import json
@@ -44,19 +43,19 @@ from dpbandits.privacy.reports import ReportMechanism
 __all__ = ["ShiftAudit", "TableShiftAudit", "audit_configuration", "audit_of", "names_for"]
 
 PEOPLE = 12
-"""Made-up people, each with a lowest and with a highest reward: any two of them are neighbours."""
+"""Number of simulated contexts, each with the lowest and with the highest reward; any two are neighbours."""
 
 MOST_ROUNDS = 100_000
-"""Rounds that are played at most; later releases of a policy whose noise is mixed are left out."""
+"""Largest number of rounds simulated; later releases of a matrix mechanism are left out."""
 
 _TOGETHER = 5_000
-"""Rounds of one call."""
+"""Number of rounds in one call."""
 
 _MOST_TOGETHER = 15
-"""Moved entries with Laplace noise that are looked at together, where the promise has a delta."""
+"""Largest number of changed entries with Laplace noise that are combined if the guarantee has a delta."""
 
 _SHARE, _SECONDS = 0.002, 10.0
-"""Share of the samples that is used where releases are drawn, and the longest time in seconds."""
+"""Share of the samples used if releases are drawn, and the longest time in seconds."""
 
 _FOR_KIND = {
     "features": ("near-gaussian", "discrete-gaussian", "gp-bandit-released", "gp-bandit-missing-rewards"),
@@ -66,7 +65,7 @@ _FOR_KIND = {
 
 
 class _NoNoise(PreparedNoise):
-    """Asked for noise as `SecureNoise` is; gives zeros, and remembers what was asked for.
+    """Noise source that is used like `SecureNoise`, returns zeros, and records the requested noise.
 
     Attributes:
         asked: (law, scale or rate, size) of every draw, in order.
@@ -78,23 +77,23 @@ class _NoNoise(PreparedNoise):
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """It protects nobody."""
+        """Always "simulated": zeros protect nobody."""
         return "simulated"
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Zeros."""
+        """Return zeros."""
         self.asked.append(("gaussian", sigma, size))
         return np.zeros(size, dtype=np.int64)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Zeros."""
+        """Return zeros."""
         self.asked.append(("laplace", rate, size))
         return np.zeros(size, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftAudit(Audit):
-    """Audit of how far a policy's releases move when one user is replaced, relative to their noise."""
+    """Audit of the change of a policy's releases when one user is replaced, relative to their noise."""
 
     config: Mapping[str, Any]
     seed: int = 0
@@ -106,34 +105,32 @@ class ShiftAudit(Audit):
         scales = PreparedNoise()
         policy = _built(self.config, scales)
         rows = policy.domain.sample(PEOPLE, np.random.default_rng(self.seed))
-        if policy.tuning.decision_sets == "public":  # everybody knows them: only rewards differ
+        if policy.tuning.decision_sets == "public":  # neighbours differ in rewards only
             rows = rows[:1]
         ends = (policy.reward_range.low, policy.reward_range.high)
         worlds = [(row, reward) for row in rows for reward in ends]
-        lives = [self._life(*world, scales, blocks=1) for world in worlds]
+        runs = [self._run(*world, scales, blocks=1) for world in worlds]
         found, first, second = max(
             (self._told(one, two), first, second)
-            for (first, one), (second, two) in combinations(enumerate(lives), 2)
+            for (first, one), (second, two) in combinations(enumerate(runs), 2)
         )
-        if (
-            policy.tuning.release == "features" and not policy.open_ended
-        ):  # all releases contain the first block
+        if policy.tuning.release == "features" and not policy.open_ended:  # later releases contain it
             blocks = max(1, sum(end <= MOST_ROUNDS for end in policy.batch_boundaries))
-            pair = [self._life(*worlds[one], scales, blocks=blocks) for one in (first, second)]
+            pair = [self._run(*worlds[one], scales, blocks=blocks) for one in (first, second)]
             found = max(found, self._told(*pair))
         return found, 0, None
 
-    def _life(self, row: FloatArray, reward: float, scales: PreparedNoise, *, blocks: int) -> "_Life":
+    def _run(self, row: FloatArray, reward: float, scales: PreparedNoise, *, blocks: int) -> "_Run":
         noise = _NoNoise(scales)
         released = _released(_built(self.config, noise), row, reward, blocks=blocks)
         normal = np.concatenate([np.full(size, law == "gaussian") for law, _, size in noise.asked])
         sizes = np.concatenate([np.full(size, scale) for _, scale, size in noise.asked])
         if released[len(sizes) :].any():
-            raise InvalidParameter("audit: something is released that no noise was asked for")
-        return _Life(released[: len(sizes)], normal, sizes)
+            raise InvalidParameter("audit: a release has entries without noise")
+        return _Run(released[: len(sizes)], normal, sizes)
 
-    def _told(self, one: "_Life", other: "_Life") -> float:
-        """Privacy loss, from below, of the releases that two neighbours' integers are in."""
+    def _told(self, one: "_Run", other: "_Run") -> float:
+        """Return a lower bound on the privacy loss of the releases of two neighbours."""
         moved = np.abs(one.integers - other.integers).astype(np.float64)
         normal = one.gaussian
         mu = math.sqrt(float(np.sum((moved[normal] / one.scales[normal]) ** 2)))
@@ -145,10 +142,10 @@ class ShiftAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class TableShiftAudit(ShiftAudit):
-    """`ShiftAudit` of marginal tables: their noise source cannot be asked, so the noise is measured.
+    """`ShiftAudit` of marginal tables, whose noise source cannot be replaced, so the noise is measured.
 
-    The rewards of the first block alone are looked at, not who came. Nobody tells one in the releases that
-    the noise is measured in, so each entry of theirs is noise, whose scale is bounded from above.
+    Only the rewards of the first block are examined, not the contexts. The releases that measure the noise
+    contain no rewards, so each of their entries is noise, whose scale is bounded from above.
     """
 
     _condition: ClassVar[str | None] = "discrete Laplace noise"
@@ -162,7 +159,7 @@ class TableShiftAudit(ShiftAudit):
         for row in rows:
             low, high = (_released(_built(self.config, SimulatedNoise(0)), row, end) for end in ends)
             moved.append(np.abs(high - low))
-        # Sums come after the counts of a census and before other counts; rewards move no counts.
+        # Sums follow the counts of a census and precede other counts; rewards do not change counts.
         first = min(int(np.flatnonzero(one)[0]) for one in moved)
         last = max(int(np.flatnonzero(one)[-1]) for one in moved)
         drawn: list[IntArray] = []
@@ -175,11 +172,11 @@ class TableShiftAudit(ShiftAudit):
 
 
 def _of_laplace(losses: FloatArray, delta: float) -> float:
-    """Privacy loss of entries with discrete Laplace noise, from how far each moved times its rate."""
+    """Return the privacy loss of entries with discrete Laplace noise; a loss is a change times the rate."""
     largest = np.sort(losses[losses > 0.0])[::-1]
     if delta == 0.0:
         return float(largest.sum())
-    # All of k entries show the whole ratio with probability 2^-k at least: delta excuses so much of that.
+    # All of k entries show the whole ratio with probability at least 2^-k; delta is subtracted from it.
     ends = range(1, 1 + min(_MOST_TOGETHER, len(largest)))
     return max(
         [0.0, *(float(largest[:k].sum()) + math.log1p(-delta * 2**k) for k in ends if delta * 2**k < 1)]
@@ -187,8 +184,8 @@ def _of_laplace(losses: FloatArray, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Life:
-    """(D,) integers that were released, and of each whether its noise is Gaussian, and its scale or rate."""
+class _Run:
+    """(D,) released integers, True where the noise is Gaussian, and the noise's scale or rate."""
 
     integers: IntArray
     gaussian: np.ndarray[Any, np.dtype[np.bool_]]
@@ -196,26 +193,27 @@ class _Life:
 
 
 def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
-    """The policy, with this noise and no account."""
+    """Return the policy with this noise and without an account."""
     return GPBandit(**_arguments(json.dumps(config, sort_keys=True)) | {"noise": noise})
 
 
 @lru_cache(1)
 def _arguments(config: str) -> dict[str, Any]:
-    """Return the arguments of the policy's constructor; features take long to build and are the same in every
-    run.
+    """Return the arguments of the policy's constructor.
+
+    The result is cached, as features take long to build and are the same in every run.
     """
     read = json.loads(config)
     if isinstance(read["tuning"].get("public_decision_sets"), str):
-        read["tuning"]["public_decision_sets"] = None  # the attack brings candidates; releases are the same
+        read["tuning"]["public_decision_sets"] = None  # the attack supplies candidates
     return GPBandit.arguments({**read, "noise": SecureNoise().to_config()})
 
 
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
-    """Return the releases of so many blocks when one user has all rounds in the first and nobody else tells.
+    """Return the releases of `blocks` blocks, with all rounds of one user in the first.
 
-    If a census comes first, it is released too, without that user. Everybody is offered one row alone, so
-    that nothing is left to choose.
+    Only this user's reward is told, if it is not None. A census, if there is one, is released first without
+    that user. Every user is offered a single row, so that no choice remains.
     """
     first = int(bool(policy.tuning.census))
     start, end = (0, *policy.blocks)[first : first + 2]
@@ -249,17 +247,17 @@ def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks
 
 
 def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
-    """The policy or contract that a configuration is of."""
+    """Return the policy or contract of a configuration."""
     with reading("a configuration that can be audited"):
         if config.get("policy") == GPBandit.config_type:
             return _built(config, SimulatedNoise(0))
         if config.get(Spec.config_label) == Spec.config_type:
             return Spec.from_config(config)
-    raise InvalidParameter("expected what to_config() of a central.GPBandit or a local.Spec wrote")
+    raise InvalidParameter("config: expected the result of to_config() of a central.GPBandit or a local.Spec")
 
 
 def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
-    """Return the audit of a `GPBandit.to_config` or a `Spec.to_config`; InvalidParameter for anything else.
+    """Return the audit of a `GPBandit.to_config` or a `Spec.to_config`; InvalidParameter for other input.
 
     Example:
         >>> from dpbandits import Box, LocalDP
@@ -293,7 +291,7 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
 
 
 def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The catalogue's audits of the same mechanism and kind of policy; raises as `audit_of`."""
+    """Return names of the catalogue's audits for the same kind of policy; raises as `audit_of`."""
     found = _read(config)
     if isinstance(found, Spec):
         return (f"report-{_first_report(found).name}", "local-refusals", "local-missing-reward")
@@ -301,7 +299,7 @@ def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _first_report(spec: Spec) -> ReportMechanism:
-    """The mechanism of reports that answer the first version."""
+    """Return the mechanism of reports on the first version."""
     return spec.protocol.counted_by(Server(spec).publish())[-1]
 
 
@@ -313,15 +311,15 @@ def audit_configuration(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[AuditRow]:
-    """Rows of `audit_of`, and of the audits of `names_for` at this configuration's epsilon.
+    """Return rows of `audit_of`, and of the audits of `names_for` at this configuration's epsilon.
 
     Args:
-        config: what `GPBandit.to_config` or `Spec.to_config` wrote.
-        samples, confidence, seed: see `AuditSettings`.
-        progress: called with the name of every audit that is done.
+        config: Result of `GPBandit.to_config` or `Spec.to_config`.
+        samples, confidence, seed: See `AuditSettings`.
+        progress: Function called with the name of every finished audit.
 
     Raises:
-        InvalidParameter: it is of neither, or a setting is out of its range.
+        InvalidParameter: `config` is of something else, or a setting is out of range.
     """
     own = audit_of(config, seed=seed)
     settings = AuditSettings(epsilon=own.epsilon, samples=samples, confidence=confidence, seed=seed)

@@ -1,4 +1,4 @@
-"""Running many audits: each in a process with one thread, the longest first."""
+"""Running of many audits, each in a process with one thread, the longest first (`run_audits`)."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +19,13 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """What every audit of a run shares.
+    """Settings that all audits of a run share.
 
     Attributes:
-        epsilon: of the claims; audits of printed claims keep their own.
-        samples: outputs of each world that are evaluated; costly audits take a stated share of them.
-        confidence: of every row's lower bound.
-        seed: of public choices. Noise comes from the operating system, so bounds differ from run to run.
+        epsilon: Epsilon of the claims; audits of printed claims keep their own.
+        samples: Number of outputs evaluated in each world; costly audits use a stated share of it.
+        confidence: Confidence of each row's lower bound.
+        seed: Seed of public choices. Noise comes from the operating system, so bounds differ between runs.
     """
 
     epsilon: float = 1.0
@@ -48,22 +48,23 @@ def run_audits(
     kept: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[AuditRow]:
-    """Rows of these audits, in the order of their names.
+    """Run audits, and return their rows in the order of the names.
 
     Args:
-        names: of `NAMES`.
-        settings: shared by all.
-        jobs: processes; -1 for all cores, 0 to stay in this process.
-        kept: JSON lines, appended to: rows that stand there with the same settings are not run again.
-        progress: called with the name of every audit that is done.
+        names: Names from `NAMES`.
+        settings: Settings shared by all audits.
+        jobs: Number of processes; -1 for all cores, 0 to stay in this process.
+        kept: File of JSON lines to which rows are appended. Audits with a row for the same settings are not
+            run again.
+        progress: Function called with the name of every finished audit.
 
     Raises:
-        InvalidParameter: an unknown name, a name that stands twice, or an epsilon that cannot be kept.
+        InvalidParameter: a name is unknown or repeated, or a mechanism does not support the epsilon.
     """
     chosen = settings or AuditSettings()
     if len(set(names)) != len(names) or jobs < -1:
-        raise InvalidParameter("expected names that differ, and jobs of at least -1")
-    # everything that can be refused is refused before anything is run
+        raise InvalidParameter("names, jobs: expected distinct names, and jobs of at least -1")
+    # Build all audits first, so that errors come before the first run.
     scopes = {name: build(name, epsilon=chosen.epsilon, seed=chosen.seed).scope for name in names}
     told = progress or (lambda _name: None)
     rows = {}
@@ -72,7 +73,7 @@ def run_audits(
             rows[name] = row
             told(name)
     missing = [name for name in names if name not in rows]
-    missing.sort(key=lambda name: scopes[name] != "policy")  # whole policies take longest
+    missing.sort(key=lambda name: scopes[name] != "policy")  # audits of whole policies take longest
     for row in _rows(missing, chosen, jobs):
         rows[row.name] = row
         if kept is not None:
@@ -82,7 +83,7 @@ def run_audits(
 
 
 def _kept_rows(path: Path | None, settings: AuditSettings) -> dict[str, AuditRow]:
-    """Rows by name, of these settings."""
+    """Return stored rows with these settings, by name."""
     rows: dict[str, AuditRow] = {}
     for record in read_lines(path):
         with suppress(KeyError, TypeError):
@@ -95,7 +96,7 @@ def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[
     if jobs == 0 or not names:
         yield from (_run(name, settings) for name in names)
         return
-    # Imported here: Pyodide has no processes, and there jobs=0 works.
+    # Imported here, as Pyodide has no processes; jobs=0 works there.
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
@@ -112,7 +113,7 @@ def _run(name: str, settings: AuditSettings) -> AuditRow:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Children inherit it: threads inside small products cost many times what they save."""
+    """Limit child processes to one thread: threads cost more than they save in small matrix products."""
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:

@@ -1,7 +1,7 @@
-"""Scores that tell two worlds apart, fitted on samples of their own.
+"""Scores that distinguish two worlds, fitted on separate samples.
 
-A score is a function of outputs, (n, k) -> (n,), larger where world 1 is likelier. Any score gives a valid
-bound; the nearer it is to the likelihood ratio, the better the bound (Neyman, Pearson).
+A score is a function of outputs, (n, k) -> (n,), that is larger where world 1 is more likely. Every score
+gives a valid bound, and the likelihood ratio gives the best one (Neyman-Pearson).
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ Score = Callable[[FloatArray], FloatArray]
 
 
 def first_column(outputs: FloatArray) -> FloatArray:
-    """The first column, for outputs that are a score already."""
+    """Return the first column, for outputs that are already scores."""
     return np.asarray(outputs.reshape(len(outputs), -1)[:, 0], dtype=np.float64)
 
 
 def fit_linear(null: FloatArray, other: FloatArray) -> Score:
-    """The linear discriminant of samples (n, k) of worlds 0 and 1, best where both are normal."""
+    """Return the linear discriminant of samples (n, k) of worlds 0 and 1, optimal if both are normal."""
     one, two = _columns(null), _columns(other)
     centred = np.concatenate([one - one.mean(axis=0), two - two.mean(axis=0)])
     covariance = centred.T @ centred / max(1, len(centred) - 2)
@@ -34,7 +34,7 @@ def fit_linear(null: FloatArray, other: FloatArray) -> Score:
 
 
 def fit_categories(null: FloatArray, other: FloatArray) -> Score:
-    """Log ratio of how often each distinct output was seen, with one more of each; 0 for unseen ones."""
+    """Return the log ratio of the frequencies of each output, with one more of each; 0 for new outputs."""
     values, places = np.unique(np.concatenate([_columns(null), _columns(other)]), axis=0, return_inverse=True)
     places = np.asarray(places).reshape(-1)
     counts = [np.bincount(part, minlength=len(values)) for part in (places[: len(null)], places[len(null) :])]
@@ -49,6 +49,6 @@ def fit_categories(null: FloatArray, other: FloatArray) -> Score:
 
 
 def _columns(outputs: FloatArray) -> FloatArray:
-    """(n, k), with -0.0 as 0.0, so that equal numbers have equal bytes."""
+    """Return (n, k) numbers with -0.0 replaced by 0.0, so that equal numbers have equal bytes."""
     table = np.asarray(outputs, dtype=np.float64).reshape(len(outputs), -1)
     return np.ascontiguousarray(table + 0.0)

@@ -1,12 +1,12 @@
-"""The attacks: what an outsider does with what a policy, a device or a curator lets out.
+"""Attacks: what an outsider can infer from the outputs of a policy, a client or a curator.
 
-- `membership.attack_reward`: one person's reward from what any policy predicts.
-- `po_gp_ucb`: the rows of a table from what PO-GP-UCB published of it (`recover_rows`), and which table it
-  was (`distinguish_by_column_space`).
-- `low_bits.off_grid`: what noise was added to, from the lowest bits of floating-point noise.
+- `membership.attack_reward`: infers one person's reward from the predictions of any policy.
+- `po_gp_ucb`: recovers the rows of a table from the release of PO-GP-UCB (`recover_rows`), or identifies the
+  table (`distinguish_by_column_space`).
+- `low_bits.off_grid`: infers the exact value from the lowest bits of floating-point noise.
 
-Each goes through calls that anyone can make. One that guesses between two worlds says how often it was right
-as `Guesses`.
+Each attack uses public calls only. An attack that guesses between two worlds reports its success as
+`Guesses`.
 """
 
 from dpbandits._lazy import lazy

@@ -1,4 +1,4 @@
-"""How often an attacker was right, beside what the promise allows."""
+"""Success of an attacker's guesses, compared with the bound of the guarantee (`Guesses`)."""
 
 import math
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ __all__ = ["Guesses"]
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """Guesses between two worlds, each as likely.
+    """Guesses between two equally likely worlds.
 
     Attributes:
-        trials: guesses made.
-        correct: guesses that were right; a tie counts half.
-        bound: the largest share of right guesses that the guarantee allows; 1 without a guarantee.
+        trials: Number of guesses.
+        correct: Number of right guesses; a tie counts half.
+        bound: Largest share of right guesses that the guarantee allows; 1 without a guarantee.
     """
 
     trials: int
@@ -22,12 +22,12 @@ class Guesses:
 
     @property
     def success(self) -> float:
-        """Share of right guesses; 0.5 is luck."""
+        """Share of right guesses; 0.5 by chance alone."""
         return self.correct / self.trials
 
     @property
     def standard_error(self) -> float:
-        """Of `success`, binomial."""
+        """Binomial standard error of `success`."""
         return math.sqrt(self.success * (1.0 - self.success) / self.trials)
 
     @property
@@ -37,7 +37,7 @@ class Guesses:
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """Privacy loss that the success proves, at six standard errors of it: its log odds; at least 0."""
-        # where all guesses were right, the error is not zero: it is that of one wrong one
+        """Privacy loss that the success proves: its log odds six standard errors below it; at least 0."""
+        # If all guesses were right, the error is not zero: use that of a single wrong guess.
         rate = self.success - 6.0 * max(self.standard_error, 1.0 / self.trials)
         return max(0.0, math.log(rate / (1.0 - rate))) if 0.5 < rate < 1.0 else 0.0

@@ -1,9 +1,9 @@
 """A membership attack through the public API, the same for private and non-private policies.
 
-The attacker knows everybody's record, the public coins and the algorithm; of one target person they
-know everything but whether the reward was the highest or the lowest possible. They watch what the
-policy predicts for the target's action after it has learned, and guess. A guess is right half the time
-by luck; a guarantee bounds how much more often it can be right.
+The attacker knows all records, the public coins and the algorithm, except whether one target person's reward
+was the highest or the lowest possible. The attacker observes the policy's prediction for the target's action
+after it has learned, and guesses. By chance a guess is right half the time, and a guarantee bounds the
+success above this.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,28 +22,28 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["Attackable", "attack_reward"]
 
 _TRIALS_A_CALL = 25
-"""Trials of one call in a process: they take about a second, so progress moves and processes end together."""
+"""Number of trials in one call. They take about a second, for visible progress and balanced processes."""
 
 Views = Callable[[], FloatArray]
-"""Views of the attacker in some of the trials."""
+"""Function that returns the attacker's views in some of the trials."""
 
 
 class Attackable(Protocol):
-    """Whom the policies decide about; every environment of `dpbandits.lab.worlds` is one."""
+    """People about whom policies decide; every environment of `dpbandits.lab.worlds` is one."""
 
     @property
     def horizon(self) -> int:
-        """How many they are."""
+        """Number of people."""
 
     @property
     def reward_range(self) -> RewardRange:
         """Public bounds of rewards."""
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """(B, n, d) what people start..stop-1 are offered."""
+        """Return (B, n, d) decision sets of people start..stop-1."""
 
     def rewards(self, start: int, stop: int, indices: IntArray) -> FloatArray:
-        """(B,) what the chosen rows pay."""
+        """Return (B,) rewards of the chosen rows."""
 
 
 def attack_reward(
@@ -58,23 +58,25 @@ def attack_reward(
 ) -> Guesses:
     """Guess one person's reward from a policy's predictions.
 
-    Every trial runs a fresh policy on the same people: `rounds` are asked and told, the target's reward
-    set to the top or the bottom of the range by a fair coin, and one more person asks, so that a
-    policy that learns in blocks has learned. As many trials again train the attacker. A policy that draws
-    no noise says the same in all trials with one reward, and is run once for each of the two.
+    Every trial runs a fresh policy on the same people. It decides for `rounds` people and learns their
+    rewards; a fair coin sets the target's reward to the top or the bottom of the range. One more person then
+    asks, so that a policy that learns in blocks has learned. An equal number of further trials trains the
+    attacker. A policy without noise gives the same view in all trials with one reward, and is run once for
+    each of the two.
 
     Args:
-        make_policy: trial number -> a fresh policy with fresh noise and the same public seed.
-        environment: the people.
-        rounds: how many of them come before the attacker looks; at least one block.
-        target: the round of the target person.
-        trials: guesses.
-        seed: of the fair coins.
-        run: what it gives for a list of calls that do not need each other, in their order; by default they
-            are called one after another.
+        make_policy: Function from a trial's number to a fresh policy with fresh noise and the same public
+            seed.
+        environment: The people.
+        rounds: Number of people before the attacker's view; at least one block.
+        target: Round of the target person.
+        trials: Number of guesses.
+        seed: Seed of the fair coins.
+        run: Function from a list of independent calls to their results in order, to run them in parallel; by
+            default they are called one after another.
 
     Raises:
-        InvalidParameter: the target is not among the rounds.
+        InvalidParameter: the target is not among the rounds, or there are too few trials.
     """
     if not 0 <= target < rounds < environment.horizon or trials < 2:
         raise InvalidParameter("attack: expected 0 <= target < rounds < horizon and at least 2 trials")
@@ -95,7 +97,7 @@ def attack_reward(
     if len(high) == 0 or len(low) == 0:
         raise InvalidParameter("attack: all training coins fell alike; take more trials or another seed")
     threshold = 0.5 * (high.mean() + low.mean())
-    guesses = views[trials:] > threshold  # a higher reward can only raise the prediction at its action
+    guesses = views[trials:] > threshold  # a higher reward never lowers the prediction
     bound = first.guarantee.membership_bound()
     return Guesses(trials=trials, correct=int((guesses == guessed).sum()), bound=bound)
 
@@ -110,8 +112,9 @@ def _views(
 ) -> FloatArray:
     """Return the attacker's view in each trial: the prediction for the target's action after one more person.
 
-    Trials are numbered from `first` on. The same people come in each: what they are offered is made once, and
-    what they pay wherever they are answered as in the trial before, as policies with one public seed answer.
+    Trials are numbered from `first` on. The same people come in each, so their decision sets are computed
+    once. Their rewards are reused while the decisions equal those of the trial before, as they do with one
+    public seed.
     """
     offered, one_more = environment.decision_sets(0, rounds), environment.decision_sets(rounds, rounds + 1)[0]
     chosen: IntArray | None = None
@@ -128,9 +131,7 @@ def _views(
         policy.tell_batch(decisions.ids, rewards)
         policy.ask(one_more, user=rounds if named else None)
         action = decisions.actions[target][None]
-        for_arms = (
-            getattr(policy, "menu", None) is not None
-        )  # the prediction is then read from the published function
+        for_arms = getattr(policy, "menu", None) is not None  # these predict by the published function
         mean, _ = policy.publish().at_points(action) if for_arms else policy.predict(action)
         views[trial] = mean[0]
     return views

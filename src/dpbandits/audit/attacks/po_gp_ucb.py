@@ -1,10 +1,10 @@
-"""The attack on PO-GP-UCB: what Kharkovskii2020 publishes of a table gives the table back; ours does not.
+"""The attack on PO-GP-UCB: a release of Kharkovskii2020 reveals the table.
 
-- `recover_rows`: knows d + 1 (or more) rows in general position and which released rows they are; solves
+- `recover_rows` knows at least d + 1 rows in general position, and their numbers in the release. It solves
   for the linear map and inverts it. Kharkovskii2020's Z = X_c A is linear in the centred rows, so this
-  returns every row, to rounding.
-- `distinguish_by_column_space`: knows the whole table up to one row's candidates; a candidate is accepted
-  when Z lies in its column space.
+  returns every row, up to rounding.
+- `distinguish_by_column_space` knows the whole table except one row, for which it has candidates. It accepts
+  a candidate if Z lies in its column space.
 """
 
 import numpy as np
@@ -16,15 +16,15 @@ __all__ = ["distinguish_by_column_space", "recover_rows", "recovery_error"]
 
 
 def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> FloatArray:
-    """All rows (n, d) of a table from its release and some known rows.
+    """Return all rows (n, d) of a table from its release and some known rows.
 
     Args:
         released: Z (n, r).
         known: (k,) numbers of the rows that the attacker knows, k >= d + 1.
-        rows: (k, d) what they are.
+        rows: (k, d) known rows.
 
     Returns:
-        (n, d) estimates: exact when Z = X_c A for any A of full row rank.
+        (n, d) estimates, which are exact if Z = X_c A for any A of full row rank.
     """
     places, positions = np.asarray(known), np.asarray(rows, dtype=np.float64)
     if len(places) != len(positions) or len(places) < positions.shape[1] + 1:
@@ -37,7 +37,7 @@ def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> Flo
 
 
 def recovery_error(released: FloatArray, table: FloatArray, known: IntArray) -> float:
-    """Largest error of `recover_rows` over all coordinates of all rows, relative to the table's spread."""
+    """Return the largest error of `recover_rows` in any coordinate, relative to the table's spread."""
     recovered = recover_rows(released, known, table[known])
     return float(np.abs(recovered - table).max() / np.ptp(table, axis=0).max())
 
@@ -45,7 +45,7 @@ def recovery_error(released: FloatArray, table: FloatArray, known: IntArray) -> 
 def distinguish_by_column_space(
     released: FloatArray, candidate: FloatArray, *, tolerance: float = 1e-9
 ) -> bool:
-    """Whether a release can have come from a candidate table: its columns in the candidate's column space."""
+    """Return True if a release can come from a candidate table: its columns lie in the column space."""
     basis, _ = np.linalg.qr(candidate - candidate.mean(axis=0))
     outside = released - basis @ (basis.T @ released)
     return bool(np.linalg.norm(outside) < tolerance * np.linalg.norm(released))

@@ -1,15 +1,15 @@
-"""Every audit by name, built for an epsilon and a public seed when it is asked for.
+"""All audits by name, built on demand for an epsilon and a public seed.
 
 | module | audits |
 |---|---|
-| `mechanisms` | single ones: reports, private choice, noise, the last bits |
+| `mechanisms` | single mechanisms: reports, private choice, noise, the lowest bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
-| `crowds` | central policies again, many people at once: releases, what composes, what is missing |
+| `crowds` | central policies with many users at once: releases, composition, missing data |
 | `state` | restarts, copies, loads on other terms |
-| `devices` | what devices refuse, when they are silent, races for one charge |
+| `devices` | clients: refusals, silence, races for one charge |
 | `broken` | claims that are known to be false |
 
-False claims in `crowds`, `state` and `devices` stand beside the honest ones that they are twins of.
+The false claims in `crowds`, `state` and `devices` stand next to the corresponding honest claims.
 """
 
 from collections.abc import Callable
@@ -29,19 +29,19 @@ _LISTED: list[tuple[str, Callable[[float, int], Audit]]] = [
 _ENTRIES = dict(sorted(_LISTED, key=lambda entry: entry[0].startswith("broken-")))
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
-"""All audits, single mechanisms first, broken claims last."""
+"""Names of all audits, single mechanisms first, broken claims last."""
 
 
 def build(name: str, *, epsilon: float = 1.0, seed: Seed = 0) -> Audit:
-    """The audit of this name.
+    """Return the audit of this name.
 
     Args:
-        name: one of `NAMES`.
-        epsilon: of the claim; audits of printed claims keep their own.
-        seed: of public choices; noise comes from the operating system.
+        name: One of `NAMES`.
+        epsilon: Epsilon of the claim; audits of printed claims keep their own.
+        seed: Seed of public choices; noise comes from the operating system.
 
     Raises:
-        InvalidParameter: an unknown name, or an epsilon that some mechanism cannot keep.
+        InvalidParameter: the name is unknown, or a mechanism does not support the epsilon.
 
     Example:
         >>> build("report-krr", epsilon=1.0).run().verdict

@@ -1,4 +1,4 @@
-"""Claims that are known to be false: every one must be exceeded."""
+"""Audits of claims that are known to be false: all of them must be exceeded."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ __all__ = ["ENTRIES", "own_bin_noise"]
 ENTRIES: Entries = {}
 
 _PAPER_DELTA = 1e-5
-"""Dubey2021's."""
+"""Delta in the experiments of Dubey2021."""
 
 _TREE_ROUNDS = 4
 _LEVELS = BinaryTree(_TREE_ROUNDS).levels
@@ -56,7 +56,7 @@ def _transform(epsilon: float, seed: int) -> Draw:
 
 
 def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
-    """(n_cells, 2) sums U and V of one user of reward 1 under the public code. BROKEN at any epsilon."""
+    """Return (n_cells, 2) sums U and V of a user with reward 1 by the public code. BROKEN at any epsilon."""
     report = np.zeros((n_cells, 2))
     report[cell] = 1.0 + rng.laplace(scale=4.0 / epsilon, size=2)
     return report
@@ -69,7 +69,7 @@ def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Gen
     caught_from=CERTAIN,
 )
 def _own_bin(epsilon: float, seed: int) -> Draw:
-    """Ma2025's public code: noise for the bin that the user is in, and for no other."""
+    """Ma2025's public code: it adds noise to the bin of the user, and to no other."""
     rng = system_generator()
     return lives(lambda world: (own_bin_noise(world, n_cells=8, epsilon=epsilon, rng=rng)[0] == 0.0).all())
 
@@ -87,7 +87,7 @@ def _lemma_12_tree(claim: float, caught_from: int) -> None:
         neighbours="one user's feature vector turned around",
     )
     def nodes(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """The printed scale on the tree's nodes, all of which the first users enter."""
+        """Audit the printed scale on the tree's nodes, all of which contain the first users."""
         scale = printed_scale("lemma-12", levels=_LEVELS, epsilon=claim, delta=_PAPER_DELTA)
         return tree_nodes(claim, noise, world, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
@@ -106,7 +106,7 @@ def _lemma_12_policy(claim: float, caught_from: int, *, share: float) -> None:
         share=share,
     )
     def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """The same through the policy: what it predicts for others after the user came."""
+        """Audit the printed scale through the policy: its predictions for others after the user."""
         claimed = {"paper_constants": "lemma-12", "acknowledge_broken": True}
         return predictions_after(dubey(claim, seed, noise, 2, delta=_PAPER_DELTA, **claimed), world, nodes=1)
 
@@ -123,7 +123,7 @@ def _float_noise(name: str, delta: float, add: Callable[..., FloatArray], caught
         return lambda world, n: off_grid(add(np.full(n, float(world)), epsilon=epsilon))
 
 
-# Numbers of samples: benchmarks/audit_samples.py
+# The numbers of samples come from benchmarks/audit_samples.py.
 _lemma_12_tree(0.05, caught_from=19_000)
 _lemma_12_tree(0.02, caught_from=390)
 _lemma_12_policy(0.02, caught_from=61_000, share=0.03)

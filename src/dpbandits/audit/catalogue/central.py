@@ -1,7 +1,7 @@
-"""Central policies end to end: what others see after one user's contribution is replaced.
+"""Central policies end to end: observations of others when one user's contribution is replaced.
 
-`Dubey2021` by an action and by predictions; answers of `ExploreThenCommit`, and of `USCA` as printed. What
-releases to everybody is attacked with a crowd, in `crowds`.
+`Dubey2021` is observed by an action and by predictions, and `ExploreThenCommit` and the printed `USCA` by
+answers. `crowds` attacks public releases with many users.
 """
 
 import warnings
@@ -42,14 +42,14 @@ _AGAINST = np.array([[-1.0], [1.0]])
 
 
 def _first_user(policy: RoundPolicy, world: int) -> None:
-    """The user who is replaced."""
+    """Decide for the user who is replaced, with reward 1."""
     policy.tell(policy.ask(np.array([[1.0 - 2.0 * world]])).id, 1.0)
 
 
 def dubey(
     epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, delta: float = DELTA, **claim: Any
 ) -> Dubey2021:
-    """Dubey2021's policy on a line; `claim`: how the paper's constants are taken."""
+    """Return Dubey2021's policy on a line; `claim` selects how the paper's constants are used."""
     return Dubey2021(
         features=LineFeatures(),
         domain=_DOMAIN,
@@ -63,13 +63,13 @@ def dubey(
 
 
 def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
-    """Return predictions for others after the replaced user came, once for each node that the user enters."""
+    """Return predictions for others after the replaced user, once for each node that contains the user."""
     _first_user(policy, world)
     seen = []
     for _ in range(nodes):
         policy.ask(np.array([[0.0]]))
         mean, radius = policy.predict(np.array([[1.0]]))
-        seen.append(mean / radius**2)  # the released sum of rewards, times what hardly moves
+        seen.append(mean / radius**2)  # the released sum of rewards, times a factor that hardly changes
     return np.concatenate(seen)
 
 
@@ -77,10 +77,10 @@ def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArra
     "dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column, share=0.02
 )
 def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
-    """Two rounds: with more, the tree has more levels, and the next user's action shows less.
+    """Audit two rounds: with more, the tree has more levels, and the next user's action reveals less.
 
-    An action is one sign of one node, likelier by a tenth in one world than in the other: these samples prove
-    nothing. The predictions, of which it is a function, show more.
+    An action is the sign of one node, and only a tenth more likely in one world than in the other. These
+    samples prove nothing. The predictions, which determine the action, reveal more.
     """
     policy = dubey(epsilon, seed, noise, 2)
     _first_user(policy, world)
@@ -91,7 +91,7 @@ def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     "dubey2021-predictions", GaussianAudit, sees="all predictions, after each node", score=None, share=0.04
 )
 def _tree_predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """The user enters the node of round 1 and that of rounds 1 and 2."""
+    """Audit the nodes that contain the user: that of round 1, and that of rounds 1 and 2."""
     return predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2)
 
 
@@ -108,7 +108,7 @@ _TUNING = ExploreTuning(ridge=10.0)
 _CONTEXT = [0.1]
 _BOTH = np.array([_CONTEXT, _CONTEXT])
 _ROWS = 1000
-"""People, where the one who is replaced is among others."""
+"""Number of people in audits where the replaced person is among others."""
 
 
 def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
@@ -130,10 +130,10 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
     share=0.15,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Two rows in the cell that counts most: the second makes a tie or a lead of the whole range."""
+    """Audit two rows in the cell of largest weight: the second makes a tie or a lead of the full range."""
 
     def draw(world: int, n: int) -> FloatArray:
-        # n answers on a budget of n epsilon: each is drawn anew, and the claim is about each
+        # The n answers have a budget of n epsilon: each is drawn anew, and the claim concerns each.
         privacy = JointDP(epsilon=(n + 1) * epsilon, user_ids=False)
         usca = _etc(epsilon, seed, privacy=privacy, tuning=replace(_TUNING, answer_epsilon=epsilon))
         usca.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))
@@ -151,7 +151,7 @@ def _answers(epsilon: float, seed: int) -> Draw:
     share=0.1,
 )
 def _answers_among_others(epsilon: float, seed: int) -> Draw:
-    """Four actions; the others hold the first one below its rivals by about what one person can move."""
+    """Audit four actions; the first trails its rivals by about the amount that one person can add."""
 
     def draw(world: int, n: int) -> FloatArray:
         policy = _etc(
@@ -181,7 +181,7 @@ def _answers_among_others(epsilon: float, seed: int) -> Draw:
     share=0.03,
 )
 def _published_answer(epsilon: float, seed: int) -> Draw:
-    """One row of one action, where it counts most; each policy answers once, so each answer is a life."""
+    """Audit one row of the most sensitive action; each policy answers once, so each answer is a fresh run."""
 
     def policy() -> USCA:
         with warnings.catch_warnings():
@@ -194,7 +194,7 @@ def _published_answer(epsilon: float, seed: int) -> Draw:
                 seed=seed,
             )
 
-    pairs = np.array([[0.0, 0.5], [1.0, 0.5]])  # action, and the one context cell's middle
+    pairs = np.array([[0.0, 0.5], [1.0, 0.5]])  # action, and the centre of the only context cell
     most = policy().estimator.deviation(pairs).argmax()
 
     def run(world: int) -> int:

@@ -1,9 +1,9 @@
-"""Central policies over a crowd, everybody on an axis or in a cell of their own.
+"""Central policies with many users, each on a separate axis or in a separate cell.
 
-`GPBandit`, `ExploreThenCommit` and its phases by what they release and by the actions of others; then what
-composes or is missing: several rounds of one user, public decision sets, an unknown horizon, rewards that are
-late or never come, several phases, answers beside a release and a histogram beside one. One run has `PEOPLE`
-people, all of them replaced by their neighbours at once; see `crowded`.
+`GPBandit`, `ExploreThenCommit` and its phases are observed by their releases and by the actions of other
+users. Further audits concern several rounds of one user, public decision sets, an unknown horizon, late or
+missing rewards, several phases, and answers or a histogram in addition to a release. One run has `PEOPLE`
+people, and all are replaced by their neighbours at once; see `crowded`.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ __all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "next_ask", "te
 ENTRIES: Entries = {}
 
 PEOPLE = 50
-"""In one run. Many enough that a run's own cost is shared, few enough that its linear algebra stays small."""
+"""Number of people in one run: enough to share the run's cost, and few enough for fast linear algebra."""
 
 _WATCHERS = 16
-"""Other users for everybody, whose actions the attacker collects."""
+"""Number of other users for each person, whose actions the attacker observes."""
 
 AXES = AxisFeatures(PEOPLE)
 DOMAIN = Box(low=[0.0, -1.0], high=[float(PEOPLE - 1), 1.0])
@@ -68,7 +68,7 @@ def axes_policy(
     decision_sets: Literal["private", "public"] = "private",
     **changes: Any,
 ) -> GPBandit:
-    """A policy that releases after every block of `blocks`; users of `rounds` rounds each."""
+    """Return a policy that releases after each block of `blocks`; each user has `rounds` rounds."""
     tuning = GPTuning(
         features=AXES,
         decision_sets=decision_sets,
@@ -89,20 +89,20 @@ def axes_policy(
 
 
 def _offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
-    """Everybody asks, and is offered one row: `place` on their axis. Returns the decisions' ids."""
+    """Ask for all people, with one row each: `place` on the person's axis. Return the decisions' ids."""
     axes = np.arange(PEOPLE, dtype=np.float64)
     rows = np.column_stack([axes, np.full(PEOPLE, place)])[:, None]
     return tuple(policy.ask_batch(rows, users=list(people) if policy.user_ids else None).ids)
 
 
 def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
-    """Everybody takes a row at one end of their axis, or at the other, and reports the highest reward."""
+    """Give each person a row at one end of the axis, which depends on `world`, and the highest reward."""
     ids = _offer(policy, 1.0 - 2.0 * world, range(first, first + PEOPLE))
     policy.tell_batch(ids, np.ones(PEOPLE))
 
 
 def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
-    """Return released sums (people, blocks) of everybody's rewards, once one more person has asked."""
+    """Return released sums (people, blocks) of all people's rewards, after one more person has asked."""
     policy.ask(np.array([[0.0, 0.0]]), user=user)
     return policy.released[:, -PEOPLE:].T.astype(np.float64)
 
@@ -113,7 +113,7 @@ def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
     neighbours="one user's decision set turned around, reward 1",
 )
 def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """In the second block nobody reports, and it is released all the same."""
+    """Audit two blocks; nobody reports in the second block, which is released nevertheless."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -129,7 +129,7 @@ def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
     share=0.2,
 )
 def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """The others are offered both ends of somebody's axis."""
+    """Audit actions of other users, who are offered both ends of a person's axis."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], horizon=PEOPLE * (1 + _WATCHERS))
     tell_everyone(policy, world)
     axes = np.repeat(np.arange(PEOPLE, dtype=np.float64), _WATCHERS)[:, None]
@@ -151,7 +151,7 @@ def _several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int)
 
 @_turned("gp-bandit-unknown-horizon", sees="all released statistics of two blocks, the user in the first")
 def _unknown_horizon(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Every block has fresh noise; it must not be that of a horizon that happened to be shorter."""
+    """Audit fresh noise of every block; it must not be calibrated to a shorter, fixed horizon."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], horizon=None)
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -176,7 +176,7 @@ def _public_sets(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     neighbours="one user's reward in time, or never or too late",
 )
 def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """In one world everybody reports; in the other half are late by a release, and half never report."""
+    """Audit late and missing rewards: in world 1 half are told one release late, and half never."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     ids = _offer(policy, 1.0, range(PEOPLE))
     if world == 0:
@@ -191,7 +191,7 @@ def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int
 # -- sums in cells: a cell for everybody ------------------------------------------------------------------
 
 _PLACES = np.linspace(-1.0, 1.0, FEWEST_CELLS)[:, None]
-"""As many as a block has cells, and a person in each."""
+"""Contexts of people, one in each cell of a block."""
 
 _in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0.03)
 
@@ -199,7 +199,7 @@ _in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0
 def _cells_policy(
     epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
 ) -> GPBandit:
-    """Noise for `rounds` rounds of a user; people are expected at the places, and nowhere else."""
+    """Return a policy with noise for `rounds` rounds per user; people are expected at `_PLACES` only."""
     expected = np.repeat(_PLACES, 40, axis=0)[:, None]
     return GPBandit(
         domain=Box(low=[-1.0], high=[1.0]),
@@ -215,7 +215,7 @@ def _cells_policy(
 
 
 def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
-    """(people, blocks) all that was released, after everybody told one end of the range so many times."""
+    """Return (people, blocks) releases, after each person told one end of the range in `times` rounds."""
     for _ in range(times):
         users = list(range(FEWEST_CELLS)) if policy.user_ids else None
         ids = policy.ask_batch(_PLACES[:, None], users=users).ids
@@ -225,7 +225,7 @@ def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
 
 
 def _between(outputs: FloatArray, *, end: float = 0.5) -> FloatArray:
-    """The log likelihood ratio of Laplace noise around -end and end, over its rate; blocks add up."""
+    """Return the log likelihood ratio of Laplace noise around -end and end, over its rate, for all blocks."""
     return np.asarray(np.clip(outputs, -end, end).sum(axis=1))
 
 
@@ -247,7 +247,7 @@ def _cells(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Float
     score=_between,
 )
 def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Cells are numbered anew in the second block; people being alike, a row is still as good as one's."""
+    """Audit two blocks; cells are renumbered in the second, but people are alike, so rows are equivalent."""
     policy = _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS, 2 * FEWEST_CELLS], rounds=2)
     return _seen_in_cells(policy, world, times=2)
 
@@ -261,7 +261,7 @@ def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world
     caught_from=6_600,
 )
 def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
+    """Audit noise for one round per user, if rounds are not counted and each user has three in one block."""
     policy = _cells_policy(epsilon, seed, noise, blocks=[3 * FEWEST_CELLS], rounds=1, user_ids=False)
     return _seen_in_cells(policy, world, times=3)
 
@@ -269,10 +269,10 @@ def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
 # -- marginal tables: an arm and two levels of the one column for everybody ---------------------------------
 
 _ARMS = 8
-"""As many people: an arm and a pair of levels each."""
+"""Number of people, each with a separate arm and a pair of levels."""
 
 _MANY, _EXPECTED = 20, 4_000
-"""Columns, and rows that a log is declared to have: each column is in a table of its own."""
+"""Number of columns, and of rows for which a log is declared; each column then has its own table."""
 
 _in_tables = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, score=first_column, share=0.015)
 
@@ -288,7 +288,7 @@ def _tables_policy(
     delta: float = 0.0,
     columns: Sequence[str] = ("place",),
 ) -> GPBandit:
-    """Noise for `rounds` rounds of a user; so few people that one cell an arm is expected to tell most."""
+    """Return a policy with noise for `rounds` rounds per user; it expects few people, so one cell per arm."""
     return GPBandit(
         contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
         arms=list(range(_ARMS)),
@@ -302,7 +302,7 @@ def _tables_policy(
 
 
 def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
-    """Everybody is offered one arm, and tells one end of the range; if moving, from another place."""
+    """Offer each person one arm, and tell one end of the range; if `moving`, the context differs as well."""
     own = np.arange(_ARMS, dtype=np.float64)
     sets = np.column_stack([2.0 * own + (world if moving else 0), own])[:, None]
     ids = policy.ask_batch(sets, users=list(range(_ARMS)) if policy.user_ids else None).ids
@@ -310,19 +310,19 @@ def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
 
 
 def _released_tables(policy: GPBandit) -> tuple[FloatArray, FloatArray]:
-    """(blocks, people) sums, in rewards, and (blocks, people, 2) counts of what was released."""
+    """Return released sums (blocks, people), in rewards, and counts (blocks, people, 2)."""
     policy.ask(np.zeros((1, 2)), user="last" if policy.user_ids else None)
     blocks = policy.released.reshape(-1, 3 * _ARMS).astype(np.float64)
     return blocks[:, :_ARMS] / UNITS, blocks[:, _ARMS:].reshape(-1, _ARMS, 2)
 
 
 def _told_apart(outputs: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:
-    """The log likelihood ratio of Laplace noise around `high` and around `low`, over its rate."""
+    """Return the log likelihood ratio of Laplace noise around `high` and around `low`, over its rate."""
     return np.asarray(np.abs(outputs - low) - np.abs(outputs - high))
 
 
 def _one_block_of_tables(policy: GPBandit, world: int, epsilon: float, *, times: int) -> FloatArray:
-    """(people, 1) log likelihood ratios of all that was released, after everybody came so many times."""
+    """Return (people, 1) log likelihood ratios of the release, after each person came `times` times."""
     for _ in range(times):
         _tell_tables(policy, world, moving=True)
     sums, counts = _released_tables(policy)
@@ -349,7 +349,7 @@ def _tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     share=0.06,
 )
 def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """In the second block rewards are less a centre, which what the policy predicts gives away."""
+    """Audit two blocks; in the second, sums are of rewards minus a centre that the predictions reveal."""
     policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
     _tell_tables(policy, world, moving=False)
     _tell_tables(policy, world, moving=False)
@@ -366,7 +366,7 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     neighbours="one user's context moved",
 )
 def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit counts of one range in which everybody has two bins, and stands in one or the other."""
+    """Audit counts of one range in which each person has two bins, and lies in one or the other."""
     policy = GPBandit(
         contexts=Schema(place=Range(0.0, CENSUS_BINS)),
         arms=[0, 1],
@@ -392,9 +392,7 @@ def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     delta=DELTA,
 )
 def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit a release of so many tables that counts have Gaussian noise: the log likelihood ratio of both
-    noises.
-    """
+    """Audit enough tables that counts have Gaussian noise, by the log likelihood ratio of both noises."""
     policy = _tables_policy(
         epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
     )
@@ -423,7 +421,7 @@ def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int
     caught_from=21_000,
 )
 def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
+    """Audit noise for one round per user, if rounds are not counted and each user has three in one block."""
     policy = _tables_policy(epsilon, seed, noise, blocks=[3 * _ARMS], rounds=1, user_ids=False)
     return _one_block_of_tables(policy, world, epsilon, times=3)
 
@@ -435,7 +433,7 @@ def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     share=0.03,
 )
 def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Everybody has an arm of one cell, whose expected reward rises with the released sum."""
+    """Audit a log in which each person has an arm with one cell; its prediction rises with the sum."""
     policy = ExploreThenCommit(
         contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
         arms=list(range(_ARMS)),
@@ -461,7 +459,7 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit so many tables that sums and counts have Gaussian noise as one vector."""
+    """Audit enough tables that sums and counts have Gaussian noise as one vector."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=_MANY, horizon=_EXPECTED)
 
 
@@ -474,14 +472,14 @@ def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_pairs(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit tables that share columns; so many rows are expected that every pair has one."""
+    """Audit tables that share columns; enough rows are expected that every pair of columns has a table."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=6, horizon=10 * _EXPECTED)
 
 
 def _moved_in_a_vector(
     epsilon: float, seed: int, noise: PreparedNoise, world: int, *, columns: int, horizon: int
 ) -> FloatArray:
-    """Everybody has an arm, and moves one entry of each of its tables by the whole range of rewards."""
+    """Return scores of a log in which each person has an arm, and changes one entry of each of its tables."""
     policy = ExploreThenCommit(
         contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(columns)}),
         arms=list(range(_ARMS)),
@@ -510,7 +508,7 @@ _CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=PEOPLE)
 def _explore_then_commit(
     epsilon: float, seed: int, *, answer_epsilon: float | None = None, **changes: Any
 ) -> ExploreThenCommit:
-    """`epsilon` is of the release."""
+    """Return a policy whose release has `epsilon`."""
     arguments: dict[str, Any] = {
         "kernel": Indicator(columns=(0, 1)),
         "contexts": _CELLS,
@@ -533,7 +531,7 @@ def _explore_then_commit(
     share=0.03,
 )
 def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Half of epsilon for the release, and half for each answer, of which everybody's context has one."""
+    """Audit half of epsilon for the release, and half for each answer, one at each person's context."""
     half = 0.5 * epsilon
     privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA, user_ids=False)
     policy = _explore_then_commit(half, seed, privacy=privacy, answer_epsilon=half, noise=noise)
@@ -552,7 +550,7 @@ def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, wor
     share=0.03,
 )
 def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Half of epsilon each. Cells in pairs: 20 people in both, and one more in the first or the second."""
+    """Audit half of epsilon each. Cells come in pairs of 20 people, with one more in either of them."""
     base = np.repeat(_CELLS.points[:, 0], 20)
     moved = _CELLS.points[world::2, 0]
     contexts = np.concatenate([base, moved])
@@ -570,7 +568,7 @@ def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, w
     policy.learn(contexts, np.zeros(len(contexts), np.int64), rewards)
     mean = policy.publish().mean[0].reshape(-1, 2)
     weights = law.measure.weights.reshape(-1, 2)
-    # One noisy total divides all weights, which pairs share: rounding takes its trace away.
+    # All weights are divided by one noisy total, which pairs share: rounding removes its effect.
     people = np.rint(weights * (len(contexts) / weights.sum()))
     return np.column_stack([np.clip(people - 20.5, -0.5, 0.5), np.clip(mean, -4.0, 4.0)])
 
@@ -587,7 +585,7 @@ def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: i
 def _learned(
     epsilon: float, seed: int, noise: PreparedNoise, rewards: FloatArray, horizon: int
 ) -> ExploreThenCommit:
-    """A policy that was told these rewards, one in every context, for the first of two actions."""
+    """Return a policy that learned these rewards, one in each context, for the first of two actions."""
     policy = _explore_then_commit(epsilon, seed, horizon=horizon, noise=noise)
     policy.learn(_CELLS.points[: len(rewards), 0], np.zeros(len(rewards), np.int64), rewards)
     return policy
@@ -625,13 +623,13 @@ def _printed(policy: ExploreThenCommit) -> FloatArray:
 
 @_scaled(name="explore-then-commit-printed-numbers")
 def _public_rows(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """The number of rows is a public argument, and a missing reward takes its row's place."""
+    """Audit that the number of rows is a public argument, and that a missing reward takes its row's place."""
     rewards = np.append(np.ones(PEOPLE - 1), np.nan if world else 1.0)
     return _printed(_learned(epsilon, seed, noise, rewards, PEOPLE))
 
 
 @_scaled(name="broken-numbers-by-rows-left", known_broken=True, caught_from=CERTAIN)
 def _rows_left(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Rows without a reward are left out, and the noise is calibrated to those that are left."""
+    """Leave out rows without a reward, and calibrate the noise to the number of the others."""
     rewards = np.ones(PEOPLE - world)
     return _printed(_learned(epsilon, seed, noise, rewards, len(rewards)))

@@ -1,7 +1,7 @@
-"""Audits of what a device reveals beside its reports: refusals, silence, and races for one choice.
+"""Audits of what a client reveals besides its reports: refusals, silence, and races for one choice.
 
-The attacker is the server: it offers specs and versions, and sees which calls are refused and which bytes
-come. Each honest device has a twin that does what devices once did, and that must be caught.
+The attacker is the server. It offers specs and versions, and observes refused calls and received bytes. Each
+honest client has a broken counterpart that does what clients once did, and must be caught.
 """
 
 import os
@@ -31,7 +31,7 @@ __all__ = ["ENTRIES"]
 ENTRIES: Entries = {}
 
 _NOTHING = -1.0
-"""Entry of a transcript that has no report."""
+"""Entry of a transcript without a report."""
 
 _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_categories)
 
@@ -39,7 +39,7 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 def _looking(
     honest: str, broken: str, *, caught_from: int, shares: tuple[float, float], sees: str, neighbours: str
 ) -> Callable[[Callable[..., Draw]], Callable[..., Draw]]:
-    """Decorates a function (epsilon, public seed, looks=): audits of a device, and of its twin that looks."""
+    """Decorate a function (epsilon, public seed, looks=): register audits of a client and its counterpart."""
 
     def put(build: Callable[..., Draw]) -> Callable[..., Draw]:
         facts: dict[str, Any] = {"sees": sees, "neighbours": neighbours}
@@ -64,12 +64,12 @@ def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **m
 
 
 def _one_bin() -> PublishedArms:
-    """The first version of any spec here; of one only, once it was used with it."""
+    """Return the first version of any spec here; each object is bound to the spec it is first used with."""
     return PublishedArms(version=0, splits=(), arms=np.array([0]))
 
 
 def _payload(report: bytes | None) -> float:
-    """The payload of a report in one bin, as a number."""
+    """Return the payload of a report in one bin, as a number."""
     return _NOTHING if report is None else float(int.from_bytes(report[HEADER_BYTES:], "little"))
 
 
@@ -78,11 +78,11 @@ def _payload(report: bytes | None) -> float:
 _SLICES = 4
 _EDGES = np.linspace(0.0, 1.0, _SLICES + 1)
 _PLACES = (0.1, 0.9)
-"""Places of the user in the two worlds: the first slice, and the last."""
+"""Contexts of the user in the two worlds: in the first slice, and in the last."""
 
 
 def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
-    """Return the server's view: for every slice that it offers to one device, a report or the refusal."""
+    """Return the server's view: a report or a refusal for every slice that it offers to one client."""
     ledger, outbox, context = MemoryLedger(), MemoryOutbox(), _PLACES[world]
     seen = []
     for spec in specs:
@@ -127,7 +127,7 @@ def _unrewarded(epsilon: float, seed: int, *, looks: bool) -> Draw:
     def run(world: int) -> float:
         client = Client(spec)
         client.choose(_one_bin(), [0.25])
-        if looks and world:  # the twin is silent
+        if looks and world:  # the counterpart is silent
             return _NOTHING
         return _payload(client.report(None if world else 1.0))
 
@@ -146,7 +146,7 @@ def _unrewarded(epsilon: float, seed: int, *, looks: bool) -> Draw:
     neighbours="reward lowest or highest, in the same bin",
 )
 def _own_epsilon(epsilon: float, seed: int, *, looks: bool) -> Draw:
-    """The lower of two classes; chosen for everybody, or by who has the higher reward."""
+    """Audit the lower of two classes for everybody, or (broken) the larger class for users with reward 1."""
     privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
     spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
 
@@ -163,14 +163,14 @@ def _own_epsilon(epsilon: float, seed: int, *, looks: bool) -> Draw:
 
 _RACERS = 4
 _AT_ONCE = 200
-"""Devices whose races share threads and processes."""
+"""Number of clients whose races share threads and processes."""
 
 
 class _MeetingLedger(MemoryLedger):
-    """Ledger that answers when all threads have asked, or after a while: they meet before the draw."""
+    """Ledger whose charges wait for all threads, or for `patience` seconds, so that threads race."""
 
     def __init__(self, patience: float = 0.005) -> None:
-        # Threads that take turns never meet, so each such run takes these seconds.
+        # Threads that exclude each other never meet, so each such run takes `patience` seconds.
         super().__init__()
         self._met, self._patience = threading.Barrier(_RACERS), patience
 
@@ -183,13 +183,13 @@ class _MeetingLedger(MemoryLedger):
 
 
 class _WithoutTurns(Client[PublishedArms]):
-    """BROKEN: a client whose calls neither take turns nor ask which process they are in."""
+    """BROKEN: a client without a lock on its calls and without a check for a forked process."""
 
     report = unwrap(Client.report)
 
 
 def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """(n,) payload of each device's report; nothing where it is refused."""
+    """Return (n,) payloads of the clients' reports; `_NOTHING` where one is refused."""
     seen = np.full(len(devices), _NOTHING)
     for place, device in enumerate(devices):
         with suppress(DPBanditsError):
@@ -198,7 +198,7 @@ def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
 
 
 def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """(n, racers) the reports that threads get who all ask for the one report of a choice."""
+    """Return (n, racers) reports of threads that all call for the one report of a choice."""
     seen = np.empty((len(devices), _RACERS))
     start = threading.Barrier(_RACERS)
 
@@ -216,7 +216,7 @@ def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatA
 
 
 def _from_forks(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """(n, racers) the reports that forked children and their parent get of one choice."""
+    """Return (n, racers) reports of one choice in forked children and in their parent."""
     columns = []
     for _ in range(_RACERS - 1):
         there, here = os.pipe()

@@ -1,4 +1,4 @@
-"""Local policies end to end: the bytes that leave a device, and what a server publishes after one report."""
+"""Local policies end to end: the bytes that a client sends, and versions published after one report."""
 
 from functools import cache, partial
 from typing import Any
@@ -34,13 +34,13 @@ __all__ = ["ENTRIES"]
 ENTRIES: Entries = {}
 
 _SPLIT = PublishedArms(version=0, splits=(0,), arms=np.array([0, 1]))
-"""Two bins, an arm each."""
+"""Version with two bins, each with its own arm."""
 
 _CHOICES = 64
-"""A device that draws its arm asks anew until it has the one in question, this many times at most."""
+"""Largest number of choices of a client that draws its arm, until it draws the required one."""
 
 _LEAD = 3
-"""By how much reward an attacker's report puts the second arm ahead."""
+"""Reward by which an attacker's report puts the second arm ahead."""
 
 _policy = partial(listed, ENTRIES, scope="policy")
 _bin = partial(
@@ -74,7 +74,7 @@ def _spec(
 
 
 def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> bytes:
-    """The report of a fresh device that chose this arm."""
+    """Return the report of a fresh client that chose this arm."""
     client = Client(spec, budget=spec.privacy.epsilon * _CHOICES)
     for _ in range(_CHOICES):
         if client.choose(policy, [0.25]) == arm:
@@ -84,7 +84,7 @@ def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> byt
 
 @_bin("local-bins-report", sees="the bytes of one device's report", share=0.15)
 def _reports(epsilon: float, seed: int) -> Draw:
-    """The device's whole path: choose, report, bytes; the header holds no data."""
+    """Audit the whole path of a client: choose, report, bytes; the header holds no data."""
     spec = _spec(epsilon, seed, mechanism="signed")
 
     def run(world: int) -> FloatArray:
@@ -98,7 +98,7 @@ def _reports(epsilon: float, seed: int) -> Draw:
 
 @_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
-    """A server that publishes after every report; arms are the device's, so probabilities are published."""
+    """Audit a server that publishes after every report; clients choose, so probabilities are published."""
     spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", chooser="client", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
@@ -111,7 +111,7 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
 
 
 _ASKED = 3
-"""Reports of one device, each to a question that was written after the ones before."""
+"""Number of reports of one client, each on a question written after the earlier reports."""
 
 
 @_policy(
@@ -123,16 +123,16 @@ _ASKED = 3
     share=0.15,
 )
 def _questioned(epsilon: float, seed: int) -> Draw:
-    """A server that writes its versions to tell one of two people from the other, after every report anew."""
+    """Audit a server that writes each version after the last report, to distinguish two users."""
     spec = _spec(epsilon / _ASKED, seed, learner="questions")
     left = spec.protocol.grids.whole.centres[:, 0] < 0.5
 
     @cache
     def written(number: int, odd: int) -> PublishedQuestions:
-        """The person on the left, whose reward is 0, answers one code, the other person the other.
+        """Return a version that the user on the left, with reward 0, and the other user answer differently.
 
-        Versions about the reward and about the place take turns. Which person has which code, and the arms,
-        depend on what was heard.
+        Versions about the reward and about the place alternate. The codes of the two users, and the arms,
+        depend on earlier reports.
         """
         place = bool((number + odd) % 2)
         return PublishedQuestions(
@@ -209,7 +209,7 @@ _weights(
 
 @_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.01)
 def _transferred(epsilon: float, seed: int) -> Draw:
-    """The source promises epsilon; the target, another crowd, publishes what it has learned of it."""
+    """Audit a target that publishes after learning from a source, whose reports have epsilon."""
     target = _spec(epsilon, seed, chooser="client", reports_per_version=1)
     source = SourceSpec(target=target, name="earlier", n_users=4, privacy=LocalDP(epsilon=epsilon))
 
@@ -233,11 +233,11 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     share=0.05,
 )
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
-    """A policy says which arms are left, and nothing else of four noisy sums: the bound stays far off.
+    """Audit which arms are left; a version reveals nothing else of four noisy sums, so the bound is loose.
 
-    Intervals are narrow, so that one report can drop an arm. The forged ones drown the noise of both counts,
-    so that the two reward sums decide, and put the second arm ahead in them: being overtaken is rarer then,
-    and tells more.
+    Intervals are narrow, so that one report can eliminate an arm. Forged reports make the noise of both
+    counts irrelevant, so that the two reward sums decide. They put the second arm ahead: that the first
+    overtakes it is then rarer and more informative.
     """
     constants = {"radius": 1e-3, "bias": 1e-3}
     how: dict[str, Any] = {"mechanism": "paper-laplace", "reports_per_version": 4, "constants": constants}

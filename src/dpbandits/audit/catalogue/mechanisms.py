@@ -1,7 +1,7 @@
-"""Single mechanisms: local reports, private choice, noise on numbers, rows and answers, and the last bits.
+"""Single mechanisms: local reports, private choice, noise on numbers, rows and answers, and the lowest bits.
 
-Reports and choices have their whole laws compared; the law of a report is enumerated over all payloads with
-its rational probabilities. Noise is drawn, from the operating system's randomness.
+For reports and choices whole laws are compared. The law of a report is enumerated over all payloads with
+exact rational probabilities. Noise is drawn from the operating system's randomness.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,11 +38,11 @@ _sampled = partial(listed, ENTRIES, kind=SampledAudit)
 # -- local reports ------------------------------------------------------------------------------------
 
 _WINDOW = 2
-"""Noise entries enumerated on either side; the ratio of two Laplace laws is the same further out."""
+"""Number of noise values enumerated on either side; beyond, the ratio of two Laplace laws is constant."""
 
 
 def payloads(report: ReportMechanism) -> list[bytes]:
-    """All payloads that a device can send; for Laplace noise, those with entries within the window."""
+    """Return all payloads that a client can send; for Laplace noise, those with entries within the window."""
     if report.report_bytes <= 2:
         codes = np.arange(256**report.report_bytes, dtype=np.uint32)
         table = codes.astype("<u4").view(np.uint8).reshape(-1, 4)[:, : report.report_bytes]
@@ -53,7 +53,7 @@ def payloads(report: ReportMechanism) -> list[bytes]:
 
 
 def laws(report: ReportMechanism) -> list[list[Fraction]]:
-    """The law of the payload for every input (cell, sign), in order."""
+    """Return the law of the payload for every input (cell, sign), in order."""
     sent = payloads(report)
     return [
         [report.likelihood(payload, cell, positive=positive) for payload in sent]
@@ -78,12 +78,12 @@ _RANGE = 1 << 20
 """Range sensitivity of the scores."""
 
 _OTHERS = (1, 4, 40)
-"""Candidates beside the one that a neighbour moves."""
+"""Numbers of candidates besides the one whose score differs between neighbours."""
 
 
 def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:
     def moved(epsilon: float) -> Iterator[tuple[Law, Law]]:
-        """One candidate's score against all others' moves by the whole range, from different starts."""
+        """Yield laws between which one candidate's score changes by the full range, from several starts."""
         for others, start in product(_OTHERS, (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0)):
             scores = np.zeros((2, others + 1))
             scores[:, 0] = _RANGE * np.array([start, start + 1.0])
@@ -114,13 +114,13 @@ def _sampler(epsilon: float, seed: int) -> Draw:
 # -- noise on numbers ---------------------------------------------------------------------------------
 
 _UNITS = 1 << 20
-"""Distance of two integer statistics, in lattice units."""
+"""Difference of two integer statistics, in lattice units."""
 
 _MECHANISM = GramVectorMechanism(n_features=1)
 _FACTOR = square_root_toeplitz(2)
 _POSITIONS = np.array([[0.0, 0.0], [1.0, 0.0]])
 
-# Means and variances need twice the samples for bounds as near to the claim as counts give.
+# Means and variances need twice the samples for bounds as tight as those of counts.
 _MEANS: dict[str, Any] = {"kind": GaussianAudit, "delta": DELTA, "share": 2.0}
 _TURNED = _MEANS | {"neighbours": "one user's feature vector turned around"}
 
@@ -143,25 +143,25 @@ _ENDS = [_MECHANISM.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, 
 """Contributions of a user in the two worlds: (phi, z) = (1, 1/2), and (-1, 1/2)."""
 
 _PEOPLE = 500
-"""In one release, on an axis each, all of them replaced at once: see `parts.crowded`."""
+"""Number of people in one release, each on a separate axis and all replaced at once: see `parts.crowded`."""
 
 _CROWD = GramVectorMechanism(n_features=_PEOPLE, supports=[(axis, axis + 1) for axis in range(_PEOPLE)])
 
 
 def _everybody(world: int) -> IntArray:
-    """(D,) sums of a crowd: all Gram entries, then all of the vector."""
+    """Return (D,) sums of all people: first all Gram entries, then the whole vector."""
     return np.repeat(_ENDS[world], _PEOPLE)
 
 
 def _towards_the_other(outputs: FloatArray) -> FloatArray:
-    """Along the line between the two centres of the releases of a user in the first of two blocks."""
+    """Return scores along the line between the two worlds' centres, for a user in the first of two blocks."""
     centres = [_FACTOR.matrix[:, :1] * _MECHANISM.to_coordinates(end) for end in _ENDS]
     return np.asarray(outputs @ (centres[1] - centres[0]).ravel())
 
 
 @crowded(ENTRIES, "block-release", sees="all released sums", score=_towards_the_other, **_TURNED)
 def _block_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Two blocks; the users in the first enter both releases."""
+    """Audit two blocks; users of the first block are contained in both releases."""
     release = BlockRelease(
         factor=_FACTOR, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2 * _PEOPLE
     )
@@ -179,7 +179,7 @@ def tree_nodes(
     delta: float,
     sigma_override: float | None = None,
 ) -> FloatArray:
-    """(people, 1) sums over all nodes of a tree that the users of the first round enter."""
+    """Return (people, 1) sums over all tree nodes that contain the users of the first round."""
     tree = BinaryTree(rounds)
     release = TreeRelease(
         tree=tree, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=delta, sigma_override=sigma_override
@@ -190,12 +190,12 @@ def tree_nodes(
 
 @crowded(ENTRIES, "tree-release", sees="all released nodes", **_TURNED)
 def _tree_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Two rounds, two levels."""
+    """Audit two rounds, with two levels of nodes."""
     return tree_nodes(epsilon, noise, world, rounds=2, delta=DELTA)
 
 
 def _sums_in_cells(name: str, *, claimed: float, **facts: Any) -> None:
-    """Noise for `claimed` times the promise, on a crowd with a cell for everybody."""
+    """Register an audit of sums with noise for `claimed` times epsilon, with a cell for each person."""
 
     @crowded(
         ENTRIES,
@@ -214,7 +214,7 @@ def _sums_in_cells(name: str, *, claimed: float, **facts: Any) -> None:
 
 
 _sums_in_cells("cell-sums", claimed=1.0)
-# noise for sums that move by half a reward's range, as if no reward could go from one end to the other
+# Noise for sums that change by at most half a reward's range, as if rewards could not go from end to end.
 _sums_in_cells("broken-cell-sums-half-scale", claimed=2.0, known_broken=True, caught_from=520)
 
 
@@ -222,7 +222,7 @@ _sums_in_cells("broken-cell-sums-half-scale", claimed=2.0, known_broken=True, ca
     "rows-l2-laplace",
     sees="one released row in two dimensions",
     neighbours="positions at the stated distance",
-    # the log likelihood ratio, over the rate
+    # The log likelihood ratio, divided by the rate.
     score=lambda outputs: (
         np.linalg.norm(outputs - _POSITIONS[0], axis=1) - np.linalg.norm(outputs - _POSITIONS[1], axis=1)
     ),
@@ -272,7 +272,7 @@ def _answer_laplace(epsilon: float, seed: int) -> Draw:
     score=lambda outputs: np.clip(outputs[:, 0], -0.5, 0.5) - np.clip(outputs[:, 1], -0.5, 0.5),
 )
 def _private_histogram(epsilon: float, seed: int) -> Draw:
-    """Cells in pairs of (30, 31) or (31, 30) people: each pair is one person who moved."""
+    """Audit pairs of cells with (30, 31) or (31, 30) people: each pair is one person in either cell."""
     few = 30
 
     def draw(world: int, n: int) -> FloatArray:
@@ -281,9 +281,9 @@ def _private_histogram(epsilon: float, seed: int) -> Draw:
         contexts = np.repeat(cells.points[:, 0], counts)
         law = ContextLaw.from_private_histogram(contexts, cells=cells, epsilon=epsilon)
         weights = law.measure.weights.reshape(n, 2)
-        scale = counts.sum() / weights.sum()  # public: how many people there are
-        # Weights are divided by one noisy total, which all pairs share: rounding takes its trace away, or the
-        # audit would tell two draws apart, and not two neighbours.
+        scale = counts.sum() / weights.sum()  # the number of people is public
+        # All weights are divided by one noisy total. Rounding removes its effect, which would distinguish two
+        # draws instead of two neighbours.
         return np.asarray(np.rint(weights * scale) - (few + 0.5))
 
     return draw

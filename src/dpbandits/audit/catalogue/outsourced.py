@@ -1,7 +1,7 @@
 """Outsourced optimisation end to end: a release directory as the modeler reads it, and noised answers.
 
-A curator draws every row by itself, so a table whose rows all lie at one place gives that many samples of
-what is released of one row there. One more row elsewhere keeps the column from being constant.
+A curator adds independent noise to every row. A table with n rows at one place therefore gives n samples of
+the release of one row there. One more row elsewhere keeps the column from being constant.
 """
 
 import tempfile
@@ -26,6 +26,7 @@ _WIDTH = 50.0
 """Width of the public cube in one dimension."""
 
 _REFUSED = -1e9
+"""Stands for a refusal among answers."""
 
 _policy = partial(listed, ENTRIES, scope="policy")
 _row = partial(_policy, sees="one row of the release directory", neighbours="the row at the stated distance")
@@ -34,9 +35,9 @@ _row = partial(_policy, sees="one row of the release directory", neighbours="the
 def _curator(
     world: int, n: int, privacy: RowDP, mechanism: str, answers: AnswerLaplace | None = None
 ) -> Curator:
-    """n rows at 0 or at 1 in public coordinates, and one at the lower end.
+    """Return a curator of n rows at 0 or at 1 in public coordinates, and one row at the lower end.
 
-    The evaluation of those at 0 fails, and the answer of those at 1 is 1.
+    Evaluations fail for rows at 0, and return 1 for rows at 1.
     """
     place = 0.5 + world / _WIDTH
     table, schema = {"x": [*([place] * n), 0.0]}, Schema(x=Range(0.0, 1.0))
@@ -55,7 +56,7 @@ def _curator(
 
 
 def _answer(curator: Curator, row: int) -> float:
-    """What a modeler is told of a row; a refusal tells as much as a number far below."""
+    """Return the modeler's view of a row's answer; a refusal counts as a number far below all answers."""
     try:
         return curator.answer(row)
     except ProtocolError:
@@ -63,20 +64,20 @@ def _answer(curator: Curator, row: int) -> float:
 
 
 def _published(curator: Curator) -> FloatArray:
-    """(n, 1) rows as a modeler reads them from the directory."""
+    """Return (n, 1) rows as a modeler reads them from the directory."""
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
         return PublishedRows.load(Path(folder) / "release").inputs
 
 
 def _told(outputs: FloatArray) -> FloatArray:
-    """Log likelihood ratio of position and answer, and no doubt where there is no answer."""
+    """Return the log likelihood ratio of position and answer; a missing answer decides for world 0."""
     ramps = _ramp(outputs).sum(axis=1)
     return np.asarray(np.where(outputs[:, 1] == _REFUSED, ramps - 2.0, ramps))
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:
-    """Log likelihood ratio of Laplace noise around 1 and 0, up to its rate."""
+    """Return the log likelihood ratio of Laplace noise around 1 and 0, divided by its rate."""
     return np.asarray(np.clip(outputs, 0.0, 1.0))
 
 
@@ -101,7 +102,7 @@ def _gaussian(epsilon: float, seed: int) -> Draw:
     share=0.08,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Half of epsilon for the position, half for the answer; what fails is answered as 0, the middle."""
+    """Audit half of epsilon for the position and half for the answer; failures are answered as 0."""
     noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
     privacy = RowDP(epsilon=0.5 * epsilon, distance=1.0)
 

@@ -1,4 +1,4 @@
-"""Parts of the catalogue's audits: how an audit is listed, a small feature map, noise drawn ahead."""
+"""Parts of the catalogue's audits: registration, a small feature map, and noise drawn in advance."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -31,28 +31,28 @@ DELTA = 1e-6
 """Delta of claims that need one."""
 
 _AHEAD = 20_000
-"""Draws made ahead: a draw alone costs ten times one of many."""
+"""Number of draws made in advance: a single draw costs ten times as much as one of many."""
 
 Entries = dict[str, Callable[[float, int], Audit]]
-"""Name -> (epsilon, public seed) -> the audit."""
+"""Dict from a name to a function (epsilon, public seed) -> audit."""
 
 Pairs = Callable[[], Iterator[tuple[Law, Law]]]
-"""() -> laws under two neighbours each."""
+"""Function that yields pairs of laws, each under two neighbours."""
 
 Builder = TypeVar("Builder", bound=Callable[[float, int], Any])
 Life = TypeVar("Life", bound=Callable[[float, int, "PreparedNoise", int], ArrayLike])
 
 
 def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Builder], Builder]:
-    """Decorates a function (epsilon, public seed) -> what is compared, and puts its audit into `entries`.
+    """Decorate a function (epsilon, public seed) -> pairs or draw, and register its audit in `entries`.
 
     Args:
-        entries: of the module.
-        name: of the audit.
-        kind: `ExactAudit`: the function gives () -> pairs of laws; any other: (world, n) -> outputs.
-        **facts: further arguments of the audit and of its scoring; an `epsilon` among them is a printed
-            claim, which stays. Any other `caught_from` than `CERTAIN` was found at the epsilon that is
-            printed, or at 1.
+        entries: Entries of the module.
+        name: Name of the audit.
+        kind: Class of the audit. For `ExactAudit` the decorated function returns pairs of laws, else a
+            `Draw`.
+        **facts: Further arguments of the audit and of its scoring. An `epsilon` is a printed claim, which is
+            not changed. A `caught_from` other than `CERTAIN` was determined at the printed epsilon, or at 1.
     """
 
     def put(builder: Builder) -> Builder:
@@ -73,7 +73,7 @@ def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Call
 
 
 def lives(run: Callable[[int], ArrayLike]) -> Draw:
-    """(world, n) -> (n, k) outputs of n fresh runs, one after another: each is a life of its own."""
+    """Return a `Draw` that calls `run(world)` n times, each time as a fresh run with (k,) outputs."""
 
     def draw(world: int, n: int) -> FloatArray:
         return np.array([np.ravel(np.asarray(run(world), dtype=np.float64)) for _ in range(n)])
@@ -82,7 +82,7 @@ def lives(run: Callable[[int], ArrayLike]) -> Draw:
 
 
 def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
-    """As `listed`, for a function (epsilon, public seed, noise, world) -> (k,) output of one fresh run."""
+    """Register an audit as `listed`, for (epsilon, public seed, noise, world) -> (k,) of one fresh run."""
 
     def put(life: Life) -> Life:
         def draw(epsilon: float, seed: int) -> Draw:
@@ -95,10 +95,10 @@ def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Calla
 
 
 def crowded(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
-    """As `lived`, for a run (epsilon, public seed, noise, world) -> (people, k) outputs, a row for everybody.
+    """Register an audit as `listed`, for a run (epsilon, public seed, noise, world) -> (people, k) outputs.
 
-    Everybody in a run is replaced, and each row must be what is seen in a place of that person alone, under
-    noise of its own: then the rows are as good as runs of one person each, and cost a hundredth.
+    All people in a run are replaced. Each row must be an observation of one person alone, under its own
+    noise. The rows are then equivalent to runs of one person each, at a hundredth of the cost.
     """
 
     def put(run: Life) -> Life:
@@ -121,46 +121,46 @@ def crowded(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Cal
 
 @dataclass(frozen=True)
 class LineFeatures(Features):
-    """phi(x) = x on [-1, 1]: the feature map on which one user can move the statistics most."""
+    """phi(x) = x on [-1, 1], the feature map under which one user can change the statistics most."""
 
     n_features = 1
     supports = ((0, 1),)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """(..., 1) points as they are."""
+        """Return (..., 1) points unchanged."""
         return np.asarray(X, dtype=np.float64)[..., :1]
 
     def to_config(self) -> dict[str, Any]:
-        """Not to be built from: for digests."""
+        """Return a label for digests; it cannot be rebuilt from this."""
         return {"features": "line"}
 
 
 @FEATURES.add("AuditAxes")
 @dataclass(frozen=True)
 class AxisFeatures(Features):
-    """Feature map phi(j, s) = s e_j: each person has an own axis and moves the statistics most along it."""
+    """Feature map phi(j, s) = s e_j: each person changes the statistics most along a separate axis."""
 
     n_features: int
 
     @property
     def supports(self) -> Supports:  # type: ignore[override]
-        """An axis each."""
+        """One block for each axis."""
         return tuple((axis, axis + 1) for axis in range(self.n_features))
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """(..., n_features) of points (..., 2): axis and place on it."""
+        """Return (..., n_features) features of points (..., 2): the axis and the place on it."""
         points = np.asarray(X, dtype=np.float64)
         return np.asarray((points[..., :1] == np.arange(self.n_features)) * points[..., 1:2])
 
 
 class PreparedNoise:
-    """`SecureNoise` for many short runs: it draws ahead and solves each calibration once.
+    """`SecureNoise` for many short runs: it draws in advance and solves each calibration once.
 
-    The sampler is that of `SecureNoise`, and no draw is used twice. It has no `prepare`, because a policy
-    would start a thread in each short run to draw what is there already.
+    The sampler is that of `SecureNoise`, and no draw is used twice. It has no `prepare`: in each short run, a
+    policy would start a thread to draw what is already available.
 
     Args:
-        known: its calibrations are used and added to.
+        known: Source whose calibrations are shared, or None.
     """
 
     gaussian_law = SecureNoise.gaussian_law
@@ -183,14 +183,14 @@ class PreparedNoise:
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """See `SecureNoise`; the result is remembered."""
+        """Return scale and certificate, cached; see `SecureNoise`."""
         key = (sensitivity, epsilon, delta, draws)
         if key not in self._scales:
             self._scales[key] = self._source.gaussian_scale(sensitivity, epsilon, delta, draws=draws)
         return self._scales[key]
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """See `SecureNoise`; draws made ahead are used."""
+        """Return noise that was drawn in advance; see `SecureNoise`."""
         if self._waiting.get(sigma, 0) < size:
             self._waiting[sigma] = max(size, _AHEAD)
             self._source.prepare(sigma, self._waiting[sigma])
@@ -198,5 +198,5 @@ class PreparedNoise:
         return self._source.integer_gaussian(sigma, size)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """See `SecureNoise`."""
+        """Return noise; see `SecureNoise`."""
         return self._source.integer_laplace(rate, size)

@@ -1,7 +1,7 @@
-"""Attacks on what is saved: restarts between releases, copies that go on, other terms at load.
+"""Attacks on saved states: restarts between releases, copies that both continue, loads on other terms.
 
-People on axes, as in `crowds`. The attacker may save, copy and load a state as often as they like, and sees
-what is released, not what is in the file.
+Each person has an axis, as in `crowds`. The attacker may save, copy and load a state at any time, and
+observes releases, but not the content of the file.
 """
 
 import shutil
@@ -45,7 +45,7 @@ _audited = partial(
 
 
 def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
-    """Everybody has reported, and nothing is released yet: the next ask releases."""
+    """Return a policy to which everybody has reported, before its first release at the next ask."""
     account = None if ledger is None else ledger.account("people")
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], account=account)
     tell_everyone(policy, world)
@@ -53,7 +53,7 @@ def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: L
 
 
 def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
-    """Return the values (people,) of the first release, once one more person has asked."""
+    """Return (people,) values of the first release, after one more person has asked."""
     return next_ask(policy, user)[:, 0]
 
 
@@ -61,7 +61,7 @@ def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
     name="gp-bandit-restarts", sees="all released statistics, before and after every restart", share=0.05
 )
 def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Saved and loaded, then opened in a folder; each time asked for what may have been drawn again."""
+    """Save and load, then open in a folder; ask after each for a release that could be drawn again."""
     with tempfile.TemporaryDirectory() as name:
         state, live = Path(name) / "state", Path(name) / "live"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -72,12 +72,12 @@ def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
             second = [_next_ask(policy)]
         with GPBandit.open(live) as policy:
             second.append(_next_ask(policy, "another"))
-    # two lives of the same people: a row for each
+    # Both runs have the same people: one row for each run and person.
     return np.concatenate([np.column_stack(seen), np.column_stack(second)])
 
 
 def _from_copies(state: Path, ledger: Ledger | None) -> FloatArray:
-    """(people, copies) what copies of one state release; zeros where a copy is refused."""
+    """Return (people, copies) releases of copies of one state; zeros where a copy is refused."""
     paths = [state.with_name(f"copy-{number}") for number in range(_COPIES)]
     for path in paths:
         shutil.copy(state, path)
@@ -117,7 +117,7 @@ _copied("broken-copies-without-a-witness", witnessed=False)
     share=0.05,
 )
 def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Load is asked for other terms in every way that it once had; what it refuses is loaded as it is."""
+    """Try to load on other terms in every way that was once possible; after refusals load without them."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -136,7 +136,7 @@ def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     share=0.005,
 )
 def _taken_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Load no longer takes other terms, so the state is rebuilt: the same people told to another policy."""
+    """Rebuild a load on other terms, which is no longer possible: tell the same people to another policy."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], **_OTHER_TERMS[0])
     tell_everyone(policy, world)
     return _next_ask(policy)[:, None]
