@@ -208,7 +208,7 @@ class Beginning:
 
     def release(self) -> Release:
         """Return the entry of the function in the log of releases."""
-        source: Any = _Elsewhere(self.guarantee.status)
+        source: Any = _ExternalNoise(self.guarantee.status)
         purpose = OF_OTHERS if self.disjoint else OF_THE_SAME
         return Release(purpose=purpose, record=self.record(), noise=source, drawn=1, charge=None)
 
@@ -242,7 +242,7 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class _Elsewhere:
+class _ExternalNoise:
     """Noise source of a release that another object made."""
 
     status: Status

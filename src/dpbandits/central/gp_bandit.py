@@ -165,7 +165,7 @@ _Made = tuple[Past, WeightPosterior | None]
 
 
 @dataclass(eq=False, repr=False)
-class _UnderWay:
+class _PendingRelease:
     """A release that another thread makes. If fitting fails, its noise is not drawn again.
 
     Attributes:
@@ -324,7 +324,7 @@ class GPBandit(RoundPolicy):
         if tuning.lag:
             self._book.ended = self._rounds_ended
         self._beside, self._drawn_ahead = Beside(), -1
-        self._under_way: list[_UnderWay] = []
+        self._pending_releases: list[_PendingRelease] = []
         self._position_kept = 0
         self._fitted: tuple[int, WeightPosterior | None] = (0, None)
         self.features(self.domain.sample(1, np.random.default_rng(0)))  # raises for a map of another domain
@@ -431,7 +431,7 @@ class GPBandit(RoundPolicy):
 
     def _release(self) -> None:
         if self.tuning.lag:
-            made = next(one for one in self._under_way if one.block == self._past.count)
+            made = next(one for one in self._pending_releases if one.block == self._past.count)
             drawn, posterior = self._wait_for(made)
             self._position_kept, self._fitted = made.noise_position, (made.block + 1, posterior)
         else:
@@ -479,24 +479,24 @@ class GPBandit(RoundPolicy):
 
     def _begin_releases(self) -> None:
         """Begin the releases that are due, each after the one before it; raise an error of earlier work."""
-        self._under_way = [one for one in self._under_way if one.block >= self._past.count]
-        for one in self._under_way:
+        self._pending_releases = [one for one in self._pending_releases if one.block >= self._past.count]
+        for one in self._pending_releases:
             if one.done is not None and one.done.done():
                 self._wait_for(one)
         self._book.end()
-        if not self._under_way:
+        if not self._pending_releases:
             self._position_kept = super()._noise_position()
-        begun = self._past.count + len(self._under_way)
+        begun = self._past.count + len(self._pending_releases)
         for block in range(begun, self._deadlines.due(self._book.asked)):
-            self._under_way.append(_UnderWay(block, self._closing(block)))
+            self._pending_releases.append(_PendingRelease(block, self._closing(block)))
         before: Future[_Made] = Future()
         before.set_result((self._past, self._posterior))
-        for one in self._under_way:
+        for one in self._pending_releases:
             if one.done is None:
                 one.done = self._beside.begin(partial(self._make, one, before))
             before = one.done
 
-    def _make(self, one: _UnderWay, before: Future[_Made]) -> _Made:
+    def _make(self, one: _PendingRelease, before: Future[_Made]) -> _Made:
         """Return a release and the posterior after it; raise the error of the release before it, if any."""
         drawn, posterior = before.result()
         if one.drawn is None:
@@ -504,7 +504,7 @@ class GPBandit(RoundPolicy):
             one.noise_position = super()._noise_position()
         return one.drawn, self._posterior_of(one.drawn)
 
-    def _wait_for(self, one: _UnderWay) -> _Made:
+    def _wait_for(self, one: _PendingRelease) -> _Made:
         """Wait for a release in another thread; after an error the next ask restarts it and later ones."""
         done = one.done
         if done is None:
@@ -513,12 +513,12 @@ class GPBandit(RoundPolicy):
             return done.result()
         except BaseException:
             if done.done():
-                for later in self._under_way[self._under_way.index(one) :]:
+                for later in self._pending_releases[self._pending_releases.index(one) :]:
                     later.done = None
             raise
 
     def _noise_position(self) -> int:
-        return self._position_kept if self._under_way else super()._noise_position()
+        return self._position_kept if self._pending_releases else super()._noise_position()
 
     def _uses(self) -> tuple[Release, ...]:
         record, drawn = self._kind.record(), self._past.count

@@ -93,7 +93,9 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
 
 
 def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -> tuple[int, ...]:
-    """Return `ends`, cut to blocks of at most a part of the half-life up to the last round if there is one.
+    """Return blocks that are short relative to the half-life, or `ends` if there is no half-life.
+
+    Blocks are at most 1/`BLOCKS_A_HALF_LIFE` of the half-life long, and go on to the last round.
 
     Args:
         ends: Ends of blocks for a stationary environment.

@@ -278,7 +278,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
 
 def coins_permitted(log_odds: float, rho: float) -> bool:
-    """Return True if coins with these log odds and with the opposite ones are within rho-zCDP."""
+    """Return True if coins with these log odds and with the opposite ones satisfy rho-zCDP."""
     log_p, log_q = -math.log1p(math.exp(-log_odds)), -log_odds - math.log1p(math.exp(-log_odds))
     if log_odds * math.tanh(0.5 * log_odds) > rho:
         return False

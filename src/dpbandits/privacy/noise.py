@@ -150,7 +150,7 @@ class SecureNoise(Valued):
         return np.concatenate(parts)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
+        """Draw fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
         return lattice_laplace(rate, _check_size(size), secure_words)
 
     def prepare(self, sigma: float, size: int) -> None:

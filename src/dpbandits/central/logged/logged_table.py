@@ -797,7 +797,7 @@ def _texts(values: object) -> list[str]:
 
 
 def _by_values(column: ArrayLike | Coded) -> Coded:
-    """Return a column coded by its different cells; equal values may be written differently."""
+    """Return a column coded by its distinct cells; equal values may be written differently."""
     if isinstance(column, Coded):
         return column
     cells = array_of(column, flat=True).astype(np.object_).tolist()

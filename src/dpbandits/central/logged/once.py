@@ -85,7 +85,7 @@ def publish_once(
     out = Path(directory).resolve()
     private = folder_of_run(out)
     if is_taken(out) and not (private / _RUN).is_file():
-        raise InvalidParameter(_ANOTHER)
+        raise InvalidParameter(_OTHER_RUN)
     private_folder(private, what="the folder of the run")
     with locked(private / "lock", wait=False):
         options: dict[str, Any] = {"horizon": horizon, "bound": bound, "uniform_contexts": uniform_contexts}
@@ -96,13 +96,13 @@ def publish_once(
             run = replace(run, same=log.fingerprint(bytes.fromhex(run.key), privacy, **told))
             run.write(private)
         elif not secrets.compare_digest(run.same, log.fingerprint(bytes.fromhex(run.key), privacy, **told)):
-            raise InvalidParameter(_ANOTHER)
+            raise InvalidParameter(_OTHER_RUN)
         if is_taken(out):
             if not run.release:  # the folder has other content: this run has not made its release yet
-                raise InvalidParameter(_ANOTHER)
+                raise InvalidParameter(_OTHER_RUN)
             return _known(PublishedTable.load(out), run)
         staged = private / "release"
-        published = _whole(staged)
+        published = _complete_release(staged)
         if published is None:
             if run.release or (ledger is not None and ledger.last(run.name) is not None):
                 raise StateError(
@@ -133,12 +133,12 @@ def publish_once(
 def folder_of_run(out: Path) -> Path:
     """Return OUT.private. Raises `InvalidParameter` if OUT is the root of the file system."""
     if not out.name:
-        raise InvalidParameter(_ANOTHER)
+        raise InvalidParameter(_OTHER_RUN)
     return out.with_name(f"{out.name}.private")
 
 
 _RUN = "run.json"
-_ANOTHER = (
+_OTHER_RUN = (
     "the folder is there already, or a run for it was begun, with another table or other options; no release "
     "is overwritten: name another folder"
 )
@@ -170,7 +170,7 @@ class _Run:
         replace_durably(unfinished, private / _RUN)
 
 
-def _whole(staged: Path) -> PublishedTable | None:
+def _complete_release(staged: Path) -> PublishedTable | None:
     """Return the release that was written before an interruption, if it is complete."""
     with suppress(CorruptState):
         return PublishedTable.load(staged)

@@ -97,7 +97,7 @@ class Belief:
     draws: FloatArray | None = None
 
     def about(self, effects: Effects) -> "Belief":
-        """Return the belief about the weights of `effects`, which include its own; new ones have a prior."""
+        """Return the belief extended to `effects`, which include its own; added effects have their prior."""
         if effects is self.effects:
             return self
         places = self.effects.places_in(effects)
@@ -128,7 +128,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Computes beliefs from releases.
+    """Reader of releases: computes the belief after each.
 
     Args:
         effects: Functions that are learned before any release.

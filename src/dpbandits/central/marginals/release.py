@@ -175,7 +175,7 @@ OPEN_ENDED_FIRST = 1_000
 
 
 class Planned(NamedTuple):
-    """Public design of a block that closes.
+    """Public design of a block, made when it closes.
 
     Attributes:
         tables: Groups of columns, and bins.

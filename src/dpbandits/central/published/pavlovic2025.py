@@ -140,7 +140,7 @@ class CovarianceEstimator:
 
 
 class USCA(Held):
-    """Algorithm 1 on finite actions and a context generator, for comparison.
+    """USCA, the paper's Algorithm 1, on finite actions and a context generator, for comparison.
 
     Args:
         kernel: Kernel over (action, context) columns with k(w, w) <= 1. A lengthscale is a share of the range

@@ -71,10 +71,11 @@ class _OneCode(_Categories):
 
 
 class RandomisedResponse(_OneCode):
-    """The true one of m = 2 n_cells categories with probability exp(epsilon)/(exp(epsilon) + m - 1).
+    """k-ary randomised response: the true category with probability exp(epsilon)/(exp(epsilon) + m - 1).
 
-    Otherwise another category, uniformly. Best when there are few cells and epsilon is large.
-    Source: Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential privacy*, 2016.
+    Otherwise the report is another of the m = 2 n_cells categories, uniformly. Best when there are few cells
+    and epsilon is large. Source: Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential
+    privacy*, 2016.
     """
 
     name = "krr"
@@ -155,12 +156,13 @@ class RandomisedResponse(_OneCode):
 
 
 class HadamardResponse(_OneCode):
-    """An index from the half where the own row is +1 with probability exp(epsilon)/(exp(epsilon) + 1).
+    """Hadamard response: an index that depends on the user's row of a Hadamard matrix.
 
-    Otherwise an index from the other half. Every category has a row of a Hadamard matrix. Rows start at 2, so
-    that the product of a cell's two rows is row 1, which no category has. The two estimates of a cell are
-    then uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating
-    distributions privately, efficiently, and with little communication*, 2019.
+    With probability exp(epsilon)/(exp(epsilon) + 1) the index is from the half where this row is +1,
+    otherwise from the other half. Every category has a row of a Hadamard matrix. Rows start at 2, so that the
+    product of a cell's two rows is row 1, which no category has. The two estimates of a cell are then
+    uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating distributions
+    privately, efficiently, and with little communication*, 2019.
     """
 
     name = "hadamard"
@@ -229,7 +231,9 @@ class HadamardResponse(_OneCode):
 
 
 class OptimalUnary(_Categories):
-    """One bit per category: the own is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
+    """Optimised unary encoding: one bit per category.
+
+    The own bit is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
 
     Source: Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation*, 2017.
     """

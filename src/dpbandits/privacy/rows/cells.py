@@ -30,7 +30,9 @@ SMALLEST_EPSILON = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CellResponse(RowMechanism):
-    """The row's public cell with probability about e^epsilon/(e^epsilon + k - 1), else another cell.
+    """Randomised response: the true cell with probability about e^epsilon/(e^epsilon + k - 1).
+
+    Otherwise another cell is reported.
 
     epsilon holds between any two positions in the public cube, which no other mechanism of this package
     offers. The released row is the centre of the reported cell.

@@ -173,14 +173,14 @@ class CellLaw(NoiseLaw):
         return math.sqrt(self.keep * inside + (1.0 - self.keep) * outside)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Return three components: both reported cells are true, one is, or none is."""
+        """Return three components, for two, one or no true cell among the two reported ones."""
         inside, outside = self._squares()
         kept = self.keep
         scales = np.sqrt([2.0 * inside, inside + outside, 2.0 * outside])
         return scales, np.array([kept**2, 2.0 * kept * (1.0 - kept), (1.0 - kept) ** 2])
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Return one of two levels: inside the cell or outside."""
+        """Return the log density, which has one value inside the cell and another outside."""
         cell = self.width**self.dim
         rest = max((2.0 * self.half_width) ** self.dim - cell, np.finfo(np.float64).tiny)
         inside = (np.abs(offsets) <= 0.5 * self.width).all(axis=-1)
