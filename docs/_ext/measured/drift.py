@@ -8,9 +8,9 @@ from dpbandits.lab import plot
 _ABOUT = {
     "forget": "`forget=5_000`",
     "stays": "without",
-    "restart": "begun anew every 10,000",
-    "open": "nobody protected, half-life 5,000",
-    "window": "nobody protected, last 10,000",
+    "restart": "restarted every 10,000",
+    "open": "no privacy, half-life 5,000",
+    "window": "no privacy, last 10,000",
     "ldp": "randomised response, last 10,000",
     "histogram": "private histogram",
 }
@@ -28,7 +28,7 @@ def _found() -> dict[tuple[str, str, str], Row]:
 
 
 def drift_opening() -> Markdown:
-    """The two aims, world by world."""
+    """Show the two aims by world."""
     found, lines = _found(), []
     for world, name in _WORLDS.items():
         forgets, open_ = (found[world, "abrupt", policy] for policy in ("forget", "open"))
@@ -45,12 +45,13 @@ def drift_opening() -> Markdown:
             ]
         )
     return table(
-        ["", "of what is recovered without privacy (aim 70%)", "lost where nothing changes (aim 5%)"], lines
+        ["world", "recovered, of the recovery without privacy (aim 70%)", "lost without a change (aim 5%)"],
+        lines,
     )
 
 
 def drift_picture() -> HTML:
-    """Shares after an abrupt change."""
+    """Draw shares after an abrupt change."""
     found = _found()
     figure, axes = draw(height=4.6, width=9.0, columns=2)
     for place, world in zip(axes, ("box", "people"), strict=True):
@@ -73,8 +74,8 @@ def drift_picture() -> HTML:
 _LOCAL = {
     "forget": "`questions`, forgets",
     "stays": "`questions`",
-    "knows": "`questions`, begun anew at half time",
-    "restart": "`questions`, begun anew every two half-lives",
+    "knows": "`questions`, restarted at half time",
+    "restart": "`questions`, restarted every two half-life periods",
     "smooth": "`smooth`, forgets",
     "smooth stays": "`smooth`",
     "ldp": "randomised response of the reward alone",
@@ -82,7 +83,7 @@ _LOCAL = {
 
 
 def drift_local_opening() -> Markdown:
-    """What forgetting gains, what it costs, and who is ahead of it."""
+    """Show what forgetting gains and costs, beside the methods that are ahead of it."""
     rows = load("drift-local")
     found = {(row["epsilon"], row["change"], row["policy"]): row for row in rows}
     lines = []
@@ -93,12 +94,13 @@ def drift_local_opening() -> Markdown:
             forgets, stays = (sum(row[part] for part in _HALVES) for row in rests)
             cost = f"{100 * (1.0 - forgets / stays):.1f}%" + ", **missed**" * (forgets < 0.95 * stays)
             lines.append([f"{epsilon:g}", f"`{name}`", *(f"{share:.2f}" for share in after), cost])
-    heads = ["epsilon", "learner", "forgets", "forgets nothing", "`questions`, knows when", "Gajane"]
+    heads = ["epsilon", "learner", "forgets", "forgets nothing", "`questions`, oracle restart", "Gajane"]
     crowds = rows[0]["seeds"]
-    said = "one crowd each: a look, and no result" if crowds == 1 else f"{crowds} crowds each"
-    shown_ = table([*heads, "lost where nothing changes (aim 5%)"], lines).data
+    said = "one crowd each, no result" if crowds == 1 else f"{crowds} crowds each"
+    shown_ = table([*heads, "lost without a change (aim 5%)"], lines).data
     return Markdown(
-        f"Shares of the second half, after a change at once; seeds from {rows[0]['first_seed']:,} on, {said}."
+        "The table shows shares of the second half after an abrupt change; seeds from "
+        f"{rows[0]['first_seed']:,} on, {said}."
         f"\n\n{shown_}"
     )
 

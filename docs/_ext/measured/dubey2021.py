@@ -123,15 +123,6 @@ def lemma_5_picture() -> HTML:
     return shown(figure, "Allowed mu over kept mu of Lemma 5. It falls below 1 at large epsilon.")
 
 
-def halves() -> Markdown:
-    """Show what two honest halves of a promise compose to."""
-    lines = []
-    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 1e-5)):
-        half, whole = gaussian_mu(epsilon / 2, delta / 2), gaussian_mu(epsilon, delta)
-        lines.append([f"({epsilon:g}, {delta:g})", f"{2**0.5 * half:.3f}", f"{whole:.3f}"])
-    return table(["promise", "mu of two halves", "allowed mu"], lines)
-
-
 def shift() -> Markdown:
     """Show the printed and the sharp shift of the Gram at T = 1,024 and m = 64."""
     lines = []

@@ -10,7 +10,7 @@ from pages import load, table
 
 
 def _attacked(measure: str, shown: Callable[[list[float]], str]) -> Markdown:
-    """One row a world, learner and server, one column an attack."""
+    """Show one row for each world, learner and server, one column for each attack."""
     found = load("forgers")
     attacks = list(dict.fromkeys(row["attack"] for row in found))
     lines: dict[tuple[str, ...], dict[str, str]] = {}
@@ -27,7 +27,7 @@ _AIMS = {
     ("ma", "5% demote"): 0.08,
     ("diagonal", "5% demote"): 0.13,
 }
-"""Regret at most, set beforehand, of `questions` with `Robust`."""
+"""(world, attack) -> largest regret of `questions` with `Robust` that was aimed at."""
 
 
 def _said(runs: list[float]) -> str:
@@ -36,7 +36,7 @@ def _said(runs: list[float]) -> str:
 
 
 def forgers_aims() -> Markdown:
-    """What was aimed at, misses first."""
+    """Show the aims, missed ones first."""
     lines = []
     for row in load("forgers"):
         most = _AIMS.get((row["world"], row["attack"]))

@@ -6,7 +6,7 @@ from IPython.display import Markdown
 from pages import Row, load, pm, table
 
 _AIMS = {0.3: 0.80, 1.0: 0.92, 3.0: 0.965}
-"""Shares of the non-private uplift that were set as aims."""
+"""Epsilon -> the retained uplift that was aimed at."""
 
 
 def _income() -> dict[tuple[str, float | None], Row]:
@@ -37,14 +37,14 @@ def income_opening() -> Markdown:
     share = pm(row["share_of_nonprivate_uplift"], row["share_stderr"], scale=100, digits=1)
     return Markdown(
         f"{first} At epsilon 1 it keeps {share}% of what a policy without privacy gains over random "
-        "guesses. Who knows everything but one person's answer reads it off the policy without privacy "
-        f"{attacks['non-private']:.0f} times in a hundred, and off the private one {attacks['private']:.0f} "
-        "times, where blind guessing is right 50 times."
+        "guesses. An attacker who knows everything but one person's answer guesses it right "
+        f"{attacks['non-private']:.0f} times in a hundred from the policy without privacy, and "
+        f"{attacks['private']:.0f} times from the private one. Blind guesses are right 50 times."
     )
 
 
 def income_aims() -> Markdown:
-    """Shares beside what was aimed at, crude policies beside."""
+    """Show shares beside their aims and crude policies."""
     rows = _income()
 
     def share(name: str, epsilon: float) -> str:

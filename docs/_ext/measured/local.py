@@ -38,7 +38,7 @@ def judged(
 
 
 def local_picture() -> HTML:
-    """Regret over that of a random arm, world by world, under two reports."""
+    """Draw regret over that of a random arm, by world, under two reports."""
     random = {row["world"]: row["random"] for row in reports("references")}
     found = reports("worlds", "first", "earlier")
     figure, (axes,) = draw(height=3.6)
@@ -71,7 +71,7 @@ def local_worlds() -> Markdown:
 
 
 def local_questions() -> Markdown:
-    """The learner of questions beside the others, worlds and people; misses first."""
+    """Show the learner of questions beside the others, worlds and people; misses first."""
     found, lines = reports("worlds", "first", "earlier", "people"), []
     for world, bounds in QUESTION_TARGETS.items():
         people = world == "cps-income"
@@ -91,7 +91,7 @@ def local_questions() -> Markdown:
 
 
 def local_columns() -> Markdown:
-    """Tables of ten columns: rewards, and what they are above the best arm for all; least first."""
+    """Show rewards on tables of ten columns, and their gain over the best constant arm; least first."""
     rows = load("many-columns")["rows"]
     lines = []
     for name in dict.fromkeys(row["table"] for row in rows):
@@ -126,7 +126,7 @@ def local_columns() -> Markdown:
 
 
 def local_one_arm() -> Markdown:
-    """Gain of giving one arm to all while it leads, on made-up people; least first."""
+    """Show the gain of the rule *one arm for all* on made-up users; least first."""
     names = {"one arm never": "never", "one arm in every version": "in every version"}
     rows = [row for row in load("local-columns-tuning")["made"] if row["table"] != "all"]
     rows.sort(key=lambda row: -row["more_reward"])
@@ -271,11 +271,11 @@ def local_tuning() -> Markdown:
 
 
 def audited(name: str) -> Markdown:
-    """What the run of all audits proved of one claim, in a sentence."""
+    """Say how much of one claim the run of all audits proved."""
     (row,) = (row for row in load("audit") if row["name"] == name)
     return Markdown(
-        f"Of the epsilon {row['claimed_epsilon']:g} that is claimed it proves {row['lower_bound']:.2f} from "
-        "below, in the run of the [audits](../evidence/audits.md); other seeds differ by some hundredths."
+        f"[Audits](../evidence/audits.md) proved {row['lower_bound']:.2f} of the claimed epsilon "
+        f"{row['claimed_epsilon']:g} from below; other seeds differ by some hundredths."
     )
 
 
@@ -291,7 +291,7 @@ def local_speed() -> Markdown:
 
 
 def local_neighbours() -> Markdown:
-    """By how much regret grows where a constant is moved, and again where it seemed to fall."""
+    """Show how much regret grows if a constant is moved, and again where it seemed to fall."""
     found = load("question-neighbours")["rows"]
     lines: dict[tuple[str, int], dict[float, str]] = {}
     for row in found:

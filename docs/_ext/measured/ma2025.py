@@ -8,6 +8,7 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, load, shown, table
 
 from dpbandits.lab import plot
+from measured.papers import paper_picture
 from reproduction.ma2025.methods import CODE_WORLD, PRINTED_CONSTANTS
 from reproduction.ma2025.published import AGREES, welch
 
@@ -21,7 +22,7 @@ def number(row: Row) -> str:
 
 
 def ma_picture() -> HTML:
-    """Sums of ranks at n over all pairs."""
+    """Show rank sums at n over all pairs."""
     totals: dict[str, float] = {}
     for row in ma("table-2-questions")["rank_sums"]:
         if row["moment"] == "n":
@@ -51,7 +52,7 @@ def ma_references() -> Markdown:
 
 
 def ma_ratios(moment: str) -> list[Markdown]:
-    """A table a table of people: regret over ABSE's, at n or n/4."""
+    """Show regret over that of ABSE at n or n/4, a table for each table of people."""
     found = ma("table-2-questions")["ratios"]
     out = []
     for name in dict.fromkeys(row["table"] for row in found):
@@ -115,7 +116,7 @@ _PARTS = {
 
 
 def ma_code_parts() -> Markdown:
-    """The public code with its faults undone, beside the published runs."""
+    """Show the public code with its faults undone, beside the published runs."""
     rows = ma("code-parts")
     places = list(dict.fromkeys((row["epsilon"], row["n_users"], len(row["sources"])) for row in rows))
     found = {(row["method"], row["epsilon"], row["n_users"], len(row["sources"])): row for row in rows}
@@ -155,7 +156,7 @@ def _counts(rows: Iterable[Row], name: str) -> str:
 
 
 def ma_counted() -> Markdown:
-    """For every figure: how near the code is to its published runs, and where ours is ahead of them."""
+    """Show for every figure how near the code is to its published runs, and where ours is ahead of them."""
     lines = []
     for figure in _FIGURES:
         pairs = _pairs(figure)
@@ -228,7 +229,7 @@ _LINES: dict[str, tuple[str, Callable[[Row], Any], Callable[[Row], str]]] = {
 
 
 def ma_places(figure: str) -> Markdown:
-    """Every published place of a figure: published, as the code runs here, ours."""
+    """Show every published place of a figure: published, as the code runs here, ours."""
     along, place, line = _LINES[figure]
     pairs = _pairs(figure)
     heads = sorted({place(code) for code, _ in pairs if place(code) is not None})
@@ -244,8 +245,37 @@ def ma_places(figure: str) -> Markdown:
     )
 
 
+FIGURES = {
+    "6": "regret of all, regret and arms at (1/3, 1/3)",
+    "7a": "regret against n without a source",
+    "7b": "regret against n with one source of 5,000 at epsilon 8",
+    "8": "regret against the size of two sources, n = 80,000, epsilon 1",
+    "9a": "regret against the exploration of two sources, n = 40,000, epsilon 2",
+    "9b": "regret against the shift of two sources, n = 40,000, epsilon 2",
+    "9c": "regret against the order of two sources",
+}
+"""Figure -> what it shows."""
+
+
+def ma_pictures() -> HTML:
+    """Draw all figures but 7a, which the page shows at its beginning."""
+    drawn = {f"figure-{name}": f"Figure {name}: {words}" for name, words in FIGURES.items() if name != "7a"}
+    drawn["constants"] = "Regret of the paper's rule against its constant"
+    return HTML("".join(str(paper_picture("ma2025", item, alt).data) for item, alt in drawn.items()))
+
+
+def ma_all_places() -> Markdown:
+    """Show every published place, a table for each figure."""
+    shown_here = {name: words for name, words in FIGURES.items() if name in _LINES}
+    return Markdown(
+        "\n\n".join(
+            f"**Figure {one}: {words}**\n\n{ma_places(one).data}" for one, words in shown_here.items()
+        )
+    )
+
+
 def ma_coverage() -> Markdown:
-    """Proposition 2.7: share of runs that each constant covers, and the constants that runs need."""
+    """Show the share of runs that each constant covers (Proposition 2.7), and which constants runs need."""
     lines = []
     for row in ma("coverage"):
         shares = [f"{row[name] / row['reps']:.2f}" for name in PRINTED_CONSTANTS]

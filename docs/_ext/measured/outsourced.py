@@ -34,6 +34,12 @@ def outsourced_table(name: str) -> Markdown:
     return table(["method", *(f"epsilon {e:g}" for e in epsilons), "seeds"], lines)
 
 
+def outsourced_worlds() -> Markdown:
+    """Show simple regret on Branin, houses in Ames and loans."""
+    names = {"branin": "Branin, 100 x 100", "ames": "Ames", "loans": "Loans"}
+    return Markdown("\n\n".join(f"**{name}**\n\n{outsourced_table(key).data}" for key, name in names.items()))
+
+
 def outsourced_targets() -> Markdown:
     return table(
         ["epsilon", "reached", "verdict"],
@@ -161,8 +167,13 @@ def outsourced_summary() -> Markdown:
     )
 
 
-def outsourced_searches(measure: str) -> Markdown:
-    """Show one line for each table, one column for each method and epsilon."""
+def outsourced_searches() -> Markdown:
+    """Show every measure by table, method and epsilon."""
+    return Markdown("\n\n".join(f"**{name}**\n\n{_by_table(way).data}" for way, name in _CALLED.items()))
+
+
+def _by_table(measure: str) -> Markdown:
+    """Return one line for each table, one column for each method and epsilon."""
     ways = [(line["method"], line["epsilon"]) for line in _searches()["summary"]] + [("random", None)]
     ways = [way for way in ways if way[0] != "earlier modeler"]
     lines = []

@@ -1,4 +1,4 @@
-"""Tables and sentences that `results-panel.md` shows."""
+"""Tables and sentences of `evidence/panel.md`."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ def _share(rows: list[Row], gains: list[float], way: str) -> float:
 
 
 def rewards(setting: str, epsilon: float) -> Markdown:
-    """All tables of a setting at an epsilon: the policy and every baseline."""
+    """Show all tables of a setting at an epsilon: the policy and every baseline."""
     own = [row for row in _panel()["rows"] if (row["setting"], row["epsilon"]) == (setting, epsilon)]
     own.sort(key=lambda row: row["table"])
     ways = [end["way"] for end in own[0]["ways"]]
@@ -115,8 +115,15 @@ def rewards(setting: str, epsilon: float) -> Markdown:
     return table([*heads, "ridge without privacy", "trees without privacy"], lines)
 
 
+def all_rewards() -> Markdown:
+    """Show rewards of `learn` and online at epsilon 1, and of local at epsilon 2."""
+    places = (("learn", 1.0), ("online", 1.0), ("local", 2.0))
+    tables = (f"**{name}, epsilon {epsilon:g}**\n\n{rewards(name, epsilon).data}" for name, epsilon in places)
+    return Markdown("\n\n".join(tables))
+
+
 def which() -> Markdown:
-    """The tables."""
+    """Show the tables of the panel."""
     from reproduction.studies.panel_tables import TABLES
 
     sizes = {row["table"]: row for row in _panel()["rows"] if row["setting"] == "learn"}

@@ -1,4 +1,4 @@
-"""Tables and pictures of `results-papers.md` and of the pages that it names."""
+"""Tables and pictures of `evidence/papers.md` and of the pages that it names."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from reproduction.verdicts import COLUMNS, NOT_RUN, verdicts
 
 
 def paper_verdicts(paper: str) -> Markdown:
-    """A line for everything that a paper prints."""
+    """Show a line for everything that a paper prints."""
     found = verdicts(RESULTS)[paper]
     return table(
         list(COLUMNS),
@@ -26,7 +26,7 @@ def paper_verdicts(paper: str) -> Markdown:
 
 
 def papers_behind() -> Markdown:
-    """Where a published method is ahead of ours at the same honest promise."""
+    """List the places where a published method is ahead of ours at the same guarantee."""
     rows = behind(RESULTS)
     if not rows:
         return Markdown("In no line that was run is this library behind a published method.")
@@ -34,14 +34,14 @@ def papers_behind() -> Markdown:
     published = [row for row in rows if not row["published method"].startswith(CHANGED)]
     said = f"Places where a published method has the better mean: {len(published)}; where one with a part of "
     said += (
-        f"it changed, at the same promise, has it: {len(rows) - len(published)}. Of all these {apart} are "
+        f"it changed, at the same guarantee, has it: {len(rows) - len(published)}. Of all these {apart} are "
     )
     said += "by more than two standard errors of the difference:\n\n"
     return Markdown(said + str(table(list(rows[0]), [list(row.values()) for row in rows]).data))
 
 
 def papers_ahead() -> Markdown:
-    """How often ours does better than a published method at the same promise, a line a figure or table."""
+    """Show how often ours is ahead of a published method at the same guarantee, by figure or table."""
     rows = ahead(RESULTS)
     compared, better, apart = (
         sum(int(row[name]) for row in rows) for name in ("places", "ours is better", "told apart")
@@ -55,7 +55,7 @@ def papers_ahead() -> Markdown:
 
 
 def papers_not_private() -> Markdown:
-    """Elements whose verdict begins with "not private"; tables of one paper together."""
+    """List the elements whose verdict begins with "not private"; tables of one paper share a line."""
     lines = []
     for paper, rows in verdicts(RESULTS).items():
         broken = [row for row in rows if row["verdict"].startswith("not private")]
@@ -69,14 +69,14 @@ def papers_not_private() -> Markdown:
 
 
 def papers_counted() -> Markdown:
-    """How many lines have a verdict, and how many were not run."""
+    """Count the lines that have a verdict, and those that were not run."""
     rows = [row for lines in verdicts(RESULTS).values() for row in lines]
     waiting = sum(row["verdict"] == NOT_RUN for row in rows)
     return Markdown(f"{len(rows)} lines; {waiting} were not run yet.")
 
 
 def paper_picture(paper: str, item: str, alt: str) -> HTML | Markdown:
-    """Picture of an item from its committed rows, with PNG and SVG to take along; else a sentence."""
+    """Draw an item from its committed rows, with PNG and SVG to download; without rows return a sentence."""
     stem = f"{paper}-{item}"
     if not (RESULTS / f"{stem}.json").exists():
         return Markdown(f"*{alt}*: not run yet.")
@@ -90,8 +90,25 @@ def paper_picture(paper: str, item: str, alt: str) -> HTML | Markdown:
     return HTML(f"{shown(figure, alt).data}<p>{' · '.join(links)}</p>")
 
 
+KHARKOVSKII = {
+    "projections": "Figure 2a and Tables 1 to 3: synthetic",
+    "loans-printed": "The grid of Tables 4 to 6, on another table of loans",
+    "ames-printed": "The grid of Tables 7 to 9, on houses in Ames",
+    "branin31": "Figure 3 and Tables 10 to 12: Branin; printed numbers are hollow",
+    "projections-code": "Tables 1 to 3 as the authors' code runs; printed numbers are hollow",
+    "branin31-code-raw-five": "Branin as that code runs and scales, minus log of 5 + f",
+}
+"""Item of Kharkovskii2020 -> what its picture shows."""
+
+
+def kharkovskii_pictures() -> HTML:
+    """Draw the items of Kharkovskii2020."""
+    pictures = (paper_picture("kharkovskii2020", item, alt) for item, alt in KHARKOVSKII.items())
+    return HTML("".join(str(one.data) for one in pictures))
+
+
 def table_1_parts() -> Markdown:
-    """Table 1 of Dubey2021 with one part of the published tree changed at a time."""
+    """Show Table 1 of Dubey2021 with one part of the published tree changed at a time."""
     rows = load("dubey2021-table-1-parts")
     places = list(dict.fromkeys((row["world"], row["epsilon"]) for row in rows))
     found = {(row["world"], row["epsilon"], row["column"]): row for row in rows}
@@ -106,25 +123,25 @@ def table_1_parts() -> Markdown:
 
 
 def papers_explained() -> Markdown:
-    """Tables of Kharkovskii2020 under other settings of its algorithms."""
+    """Show tables of Kharkovskii2020 under other settings of its algorithms."""
     rows = explained(RESULTS)
     return table(list(rows[0]), [[f"`{row[n]}`" if n == "run" else row[n] for n in row] for row in rows])
 
 
 def papers_small_r() -> Markdown:
-    """Small r of Kharkovskii2020's Branin under what its code leaves open."""
+    """Show small r of Kharkovskii2020's Branin under what its code leaves open."""
     rows = small_r(RESULTS)
     return table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def papers_run_often() -> Markdown:
-    """Numbers of Kharkovskii2020 beside ten times as many runs."""
+    """Show numbers of Kharkovskii2020 beside ten times as many runs."""
     rows = run_often(RESULTS)
     return table(list(rows[0]), [[str(value) for value in row.values()] for row in rows])
 
 
 def table_2_widths() -> Markdown:
-    """What ABSE earns on Adult by birth under two widths, and what the paper's largest ratio would need."""
+    """Say what ABSE earns on Adult by birth under two widths, and what the paper's largest ratio needs."""
     cells = [row for row in load("ma2025-table-2")["cells"] if row["world"] == TABLE]
     quarter = {row["method"]: 1.0 - row["regret_at_quarter"] for row in cells if row["epsilon"] is None}
     best = max(1.0 - row["regret_at_quarter"] for row in cells)
@@ -140,7 +157,7 @@ def table_2_widths() -> Markdown:
 
 
 def paper_constants() -> Markdown:
-    """The paper's algorithm over its constant: reward over ABSE's on Adult, and regret in its own world."""
+    """Show the paper's algorithm over its constant: reward over ABSE's on Adult, regret in its world."""
     rows = load("ma2025-constants")
     base = next(
         1.0 - row["regret"]

@@ -7,7 +7,7 @@ from pages import RESULTS, Row, load, pm, table
 
 
 def people() -> Any:
-    """What the command wrote; empty before it was ever run."""
+    """Return the result file; empty if it does not exist."""
     return (
         load("people-tables")
         if (RESULTS / "people-tables.json").exists()
@@ -57,7 +57,7 @@ def people_tables() -> Markdown:
 
 
 def people_misses() -> Markdown:
-    """Where a cruder way earns more than marginal tables, and where the best constant arm does."""
+    """List the tables on which a cruder method or the best constant arm earns more than marginal tables."""
     found = people()
     lines = []
     for row in found["constant_arm"]:
@@ -87,12 +87,12 @@ def people_misses() -> Markdown:
 
 
 def _log() -> Any:
-    """What the command with `--group log` wrote; empty before it was ever run."""
+    """Return the result file of `--group log`; empty if it does not exist."""
     return people().get("log") or {"means": [], "tables": [], "constant_arm": []}
 
 
 def people_log_misses() -> Markdown:
-    """Where the ridge or the best constant arm earns more than marginal tables of a log."""
+    """List the tables on which the ridge or the best constant arm earns more than a log's marginal tables."""
     lines = []
     for row in _log()["constant_arm"]:
         if row["method"] != "marginals":

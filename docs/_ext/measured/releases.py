@@ -14,7 +14,7 @@ def _kinds(group: str) -> list[Row]:
 
 
 def releases_misses() -> Markdown:
-    """Aims that were missed, each with how far."""
+    """List the aims that were missed."""
     lines = [
         f"- {row['world']}, {row['kind']}, {_promised(row)}, {row['horizon']:,} rounds: "
         f"{row['regret']:.1f} ± {row['standard_error']:.1f}, aim {row['aim']:.0f}"
@@ -22,7 +22,7 @@ def releases_misses() -> Markdown:
         if row["aim"] is not None and row["regret"] > row["aim"]
     ]
     aims = sum(row["aim"] is not None for row in _kinds("figures"))
-    return Markdown(f"Of {aims} aims {len(lines)} are missed:\n\n" + "\n".join(lines))
+    return Markdown(f"{len(lines)} of {aims} aims are missed:\n\n" + "\n".join(lines))
 
 
 def _promised(row: Row) -> str:
@@ -45,7 +45,7 @@ def releases_figures() -> Markdown:
         ]
         for row in _kinds("figures")
     ]
-    heads = ["world", "T", "release", "promise", "regret", "median", "worst", "aim", "random", "below it"]
+    heads = ["world", "T", "release", "privacy", "regret", "median", "worst", "aim", "random", "below it"]
     return table(heads, lines)
 
 
@@ -57,9 +57,9 @@ def releases_rule() -> Markdown:
     for horizon, world, epsilon in dict.fromkeys(_line(row)[:3] for row in rows):
         own = [found.get((horizon, world, epsilon, *way)) for way in ways]
         regrets = ["" if row is None else pm(row["regret"], row["standard_error"], digits=0) for row in own]
-        lines.append([f"{world.removeprefix('box-')} dimensions", f"{horizon:,}", f"{epsilon:g}", *regrets])
+        lines.append([world.removeprefix("box-"), f"{horizon:,}", f"{epsilon:g}", *regrets])
     features = (f"features, delta {delta}" for delta in ("1e-6", "1e-3", ".1"))
-    return table(["box", "rounds", "epsilon", "cells, pure", *features], lines)
+    return table(["columns", "rounds", "epsilon", "cells, pure", *features], lines)
 
 
 def _line(row: Row) -> tuple[int, str, float, str, float]:
@@ -74,7 +74,7 @@ _OF_BOXES = {
 }
 _CRUDE_OF_BOXES = {("ridge", 1e-6): ("ridge, delta 1e-6", 4), ("histogram", 0.0): ("histogram, pure", 5)}
 _OF_PEOPLE = {"marginals": 1, "features": 2, "ridge": 4, "histogram": 5}
-"""What is drawn, and as which of `plot.LINES`."""
+"""Method -> its number in `plot.LINES`."""
 
 
 def _joined(axes: Any, x: Any, mean: Any, error: Any, name: str, number: int) -> None:
@@ -84,7 +84,7 @@ def _joined(axes: Any, x: Any, mean: Any, error: Any, name: str, number: int) ->
 
 
 def _lost(axes: Any, rows: list[Row], along: str, name: str, number: int) -> None:
-    """Regret as a share of a random policy's."""
+    """Draw regret as a share of a random policy's."""
     mean, error = ([100 * row[of] / row["random"] for row in rows] for of in ("regret", "standard_error"))
     _joined(axes, [row[along] for row in rows], mean, error, name, number)
 
@@ -99,7 +99,7 @@ def _ticks(axes: Any, places: dict[float, str], *, title: str, name: str, top: f
 
 
 def releases_over_epsilon() -> HTML:
-    """Regret over epsilon in boxes of several columns, of every kind and delta, after 3,000 rounds."""
+    """Show regret after 3,000 rounds over epsilon, by columns, release and delta."""
     found, dims = {_line(row): row for row in _kinds("checked")}, (1, 2, 4, 6)
     epsilons = sorted({line[2] for line in found})
     figure, panels = draw(width=7.6, height=3.0, columns=len(dims))
@@ -110,7 +110,7 @@ def releases_over_epsilon() -> HTML:
         places = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
         _ticks(axes, places, title=f"{dim} column{'s' * (dim > 1)}", name="epsilon", top=95)
         axes.tick_params(labelleft=dim == dims[0])
-    panels[0].set_ylabel("regret, % of a random policy's")
+    panels[0].set_ylabel("regret, % of uniform choice")
     plot.add_legend(panels[-1])
     return shown(
         figure,
@@ -121,7 +121,7 @@ def releases_over_epsilon() -> HTML:
 
 
 def releases_over_people() -> HTML:
-    """Regret over the number of people, cells beside features at delta 1e-6."""
+    """Show regret over the number of users, cells beside features at delta 1e-6."""
     found = {_line(row): row for row in _kinds("checked")}
     cases = ((2, 1.0), (2, 3.0), (4, 1.0), (4, 3.0))
     figure, panels = draw(width=7.6, height=2.8, columns=len(cases))
@@ -130,19 +130,19 @@ def releases_over_people() -> HTML:
             rows = [found[rounds, f"box-{dim}", epsilon, *way] for rounds in (500, 3_000, 10_000)]
             _lost(axes, rows, "horizon", name, number)
         places = {500: "500", 3_000: "3k", 10_000: "10k"}
-        _ticks(axes, places, title=f"{dim} columns, epsilon {epsilon:g}", name="people", top=95)
+        _ticks(axes, places, title=f"{dim} columns, epsilon {epsilon:g}", name="users", top=95)
         axes.tick_params(labelleft=(dim, epsilon) == cases[0])
-    panels[0].set_ylabel("regret, % of a random policy's")
+    panels[0].set_ylabel("regret, % of uniform choice")
     plot.add_legend(panels[-1])
     return shown(
         figure,
-        "Regret of cells and of features at delta 1e-6 over 500 to 10,000 people, in two and four columns at "
+        "Regret of cells and of features at delta 1e-6 over 500 to 10,000 users, in two and four columns at "
         "epsilon 1 and 3: both fall, and features catch up with cells sooner at epsilon 3.",
     )
 
 
 def releases_for_arms() -> HTML:
-    """What is lost on tables of people, over epsilon, and of every table over its columns and its people."""
+    """Show the uplift lost on tables of people by epsilon, columns and people."""
     found = people()
     shares = {(row["tables"], row["method"], row["epsilon"]): row for row in found["means"]}
     epsilons = sorted({epsilon for _, _, epsilon in shares})
@@ -167,12 +167,12 @@ def releases_for_arms() -> HTML:
     over_columns.set_title("every table, epsilon 1", fontsize=9)
     for axes in (over_columns, over_people):
         axes.tick_params(labelleft=False)
-    over_epsilon.set_ylabel("lost of what can be gained, %")
+    over_epsilon.set_ylabel("uplift lost, %")
     handles = over_epsilon.get_legend_handles_labels()
     figure.legend(*handles, loc="outside right center", frameon=False, fontsize=8)
     return shown(
         figure,
-        "What is lost on tables of people of the uplift that can be had without privacy. On average marginal "
+        "Uplift lost on tables of people against learning without privacy. On average marginal "
         "tables lose least at every epsilon. Table by table they mostly do, over 3 to 10 columns and 3,000 "
         "to 50,000 people; product features lose most on some tables of seven and eight columns.",
     )
@@ -191,12 +191,12 @@ def releases_stuck() -> Markdown:
         ]
         for row in _kinds("stuck")
     ]
-    heads = ["world", "release", "regret", "median", "worst", "a random policy's", "runs below random"]
+    heads = ["world", "release", "regret", "median", "worst", "random", "worse than random"]
     return table(heads, lines)
 
 
 def releases_tuning() -> Markdown:
-    """By how much less is lost with another value of each constant, in hundredths of what counts."""
+    """Show how much less is lost with another value of each constant, in hundredths."""
     rows = load("releases-tuning")
     lines = []
     for group, constant in dict.fromkeys((row["group"], row["constant"]) for row in rows):
@@ -219,7 +219,7 @@ def _value(value: float | list[float]) -> str:
 
 
 def releases_chosen() -> Markdown:
-    """How far cells were ahead of features where the rule was chosen."""
+    """Show the regret of cells and features on the families that checked the rule."""
     lost = {
         (row["world"], row["kind"], row["delta"], row["epsilon"], row["horizon"]): row
         for row in _kinds("rule")

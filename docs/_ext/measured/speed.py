@@ -1,4 +1,4 @@
-"""Tables and figures of `speed.md`."""
+"""Tables and pictures of `evidence/speed.md`."""
 
 import statistics
 
@@ -131,7 +131,7 @@ def speed_opening() -> Markdown:
 
 
 def speed_picture() -> HTML:
-    """What has an aim, as a share of it: below 1 is within."""
+    """Draw figures as shares of their aims; below 1 meets the aim."""
     rows = [row for row in load("speed") if row["aim"]]
     rows.sort(key=lambda row: row["after"] / row["aim"], reverse=True)
     shares = [row["after"] / row["aim"] for row in rows]

@@ -38,13 +38,12 @@ def tables_opening() -> Markdown:
     lost = "".join(_lost_to(found, epsilon) for epsilon in (1, 4))
     return Markdown(
         f"{lost}The private policy of `run` earns more than the best constant arm on {run} of "
-        f"{len(found)} real tables, what `learn` publishes does on {learn}, and devices that trust nobody do "
-        f"on {local}."
+        f"{len(found)} real tables, the release of `learn` on {learn}, and local clients on {local}."
     )
 
 
 def _lost_to(tables: list[Row], epsilon: int) -> str:
-    """Where `run` earns no more than something plainer, with both rewards."""
+    """Name the tables on which `run` earns no more than a cruder method, with both rewards."""
     plainer = {"best constant arm": "the best constant arm"}
     plainer |= {f"private {name}, epsilon {epsilon}": f"a private {name}" for name in ("ridge", "histogram")}
     losses = []
@@ -60,24 +59,24 @@ def _lost_to(tables: list[Row], epsilon: int) -> str:
 
 
 def tables_picture() -> HTML:
-    """What each room earns above the best constant arm of the same people."""
+    """Draw the reward of each trust model above the best constant arm of the same people."""
     found, looks = load("described-tables")["tables"], ("grey", "blue", "green", "orange")
-    rooms = ("non-private", "run, epsilon 1", "learn, epsilon 1", "local simulate, epsilon 1")
+    methods = ("non-private", "run, epsilon 1", "learn, epsilon 1", "local simulate, epsilon 1")
     figure, (axes,) = draw(height=3.2)
-    for place, (room, colour) in enumerate(zip(rooms, looks, strict=True)):
-        constant = "best constant arm, later rows" if room.startswith("learn") else "best constant arm"
-        above = [one["rewards"][room]["mean"] - one["rewards"][constant]["mean"] for one in found]
-        errors = [2 * one["rewards"][room]["stderr"] for one in found]
+    for place, (method, colour) in enumerate(zip(methods, looks, strict=True)):
+        constant = "best constant arm, later rows" if method.startswith("learn") else "best constant arm"
+        above = [one["rewards"][method]["mean"] - one["rewards"][constant]["mean"] for one in found]
+        errors = [2 * one["rewards"][method]["stderr"] for one in found]
         where = [number + 0.2 * (place - 1.5) for number in range(len(found))]
         axes.bar(
-            where, above, width=0.18, yerr=errors, color=plot.PALETTE[colour], ecolor="#888888", label=room
+            where, above, width=0.18, yerr=errors, color=plot.PALETTE[colour], ecolor="#888888", label=method
         )
     axes.axhline(0, color=plot.PALETTE["grey"], linewidth=0.8)
     axes.set_xticks(range(len(found)), [one["file"].removesuffix(".toml") for one in found])
     axes.set_ylabel("reward above the\nbest constant arm")
     plot.add_legend(axes)
     return shown(
-        figure, "Reward above the best constant arm on five tables, in every room and without privacy."
+        figure, "Reward above the best constant arm on five tables, in each trust model and without privacy."
     )
 
 

@@ -54,7 +54,7 @@ def transfer_targets() -> Markdown:
 
 
 def _beside_the_tree() -> list[tuple[TransferCase, str, Row, bool]]:
-    """Case, world, row of `questions`, and whether it is told apart from the tree, the largest gap first.
+    """Return case, world, row of `questions` and whether it differs surely from the tree, largest gap first.
 
     Two-sided paired t-tests over crowds at .05, with Holm's correction over all rows.
     """
@@ -71,20 +71,20 @@ def _beside_the_tree() -> list[tuple[TransferCase, str, Row, bool]]:
 
 
 def transfer_missed() -> Markdown:
-    """In how many cells the default learner loses more than the tree, and in how many surely."""
+    """Count the cells in which the default learner loses more than the tree, and surely more."""
     found = [(row["gap"] > 0.0, sure) for _, _, row, sure in _beside_the_tree()]
     above, surely = sum(more for more, _ in found), sum(more and sure for more, sure in found)
     fewest = min(row["reps"] for _, _, row, _ in _beside_the_tree())
     return Markdown(
-        "The default learner, `questions`, was to lose at most what the tree loses, in all worlds and with "
-        f"every kind of source. **In {above} of {len(found)} cells it loses more**, surely in {surely}: "
+        "The aim was that the default learner, `questions`, never loses more than `tree`. "
+        f"**In {above} of {len(found)} cells it loses more**, surely in {surely}: "
         "mostly where little is known or a source has other arms' rewards. "
-        f"Each cell is {fewest} crowds or more, see [below](#questions-and-the-tree)."
+        f"Each cell has {fewest} crowds or more ([table](#questions-and-the-tree))."
     )
 
 
 def transfer_told_apart() -> Markdown:
-    """How many rows are above the tree's, by what sources there are."""
+    """Count the rows above and below the tree's by kind of source."""
     kinds = {
         "no source": lambda case: case.n_users == 0,
         "a source at epsilon 1 or .5": lambda case: case.n_users > 0 and case.epsilon <= 1.0,
@@ -101,7 +101,7 @@ def transfer_told_apart() -> Markdown:
 
 
 def transfer_beside() -> Markdown:
-    """`questions` and the tree on the same crowds, what was lost most clearly first."""
+    """Show `questions` and the tree on the same crowds, clearest losses first."""
     lines = [
         [
             case.text.removeprefix("`questions`, ").removesuffix(", learner `questions`"),
