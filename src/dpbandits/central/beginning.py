@@ -79,7 +79,7 @@ class Beginning:
 
     Args:
         guarantee: Guarantee of the function.
-        disjoint: True if the user declares that nobody in its data is a user of the policy.
+        disjoint: True if the caller declares that nobody in its data is a user of the policy.
         paid: "here" if the policy's account paid for it, "before" if a named earlier charge did; None if no
             account was asked.
 

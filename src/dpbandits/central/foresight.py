@@ -147,7 +147,7 @@ def expected_correlation(
         squares: Mean squares of the psi_j, which are orthogonal over the points, shape (m,).
         means: Means of the psi_j over the points, shape (m,).
         error: Variance of the error of a weight, shape (m,).
-        prior_variance: Variance p of a weight in the prior.
+        prior_variance: Variance p of a weight in the policy's prior.
         typical: Variance of a weight of the function.
         unexplained: Mean square of the part that no psi_j describes, for weights of variance one.
         arms: Number of arms with separate weights.

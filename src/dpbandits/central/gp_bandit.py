@@ -131,7 +131,7 @@ def kind_for(setup: Setup) -> KindName:
     |---|---|
     | candidates, or none (the whole domain is offered), and delta is 0 | cells: the only pure kind for them |
     | any, with arguments that only features use | features |
-    | contexts and arms without a kernel, and delta is 0 or tables hold most columns | marginals |
+    | contexts and arms without a kernel, and delta is 0 or `tables_hold` most columns | marginals |
     | candidates of a declared public law, or none, within `CELL_BOXES` | cells if no account pays |
     | any other | features |
 

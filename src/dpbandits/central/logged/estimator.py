@@ -38,8 +38,8 @@ __all__ = [
 SIGNAL_VARIANCE = 0.25 / 1.44
 """Expected variance of the mean reward over cells, in squared bounds.
 
-A function with largest value 1 has about 1/4. The factor 1.2^2 makes the bound larger than the function, for
-noise.
+A function with largest value 1 has about 1/4. The bound is assumed to be 1.2 times the largest value, since
+rewards also have noise.
 """
 
 NOISE_VARIANCE = 0.2

@@ -150,7 +150,7 @@ def release_for(
     Actions get features. Contexts and arms get marginal tables, except in these cases, which get features:
 
     - delta is 0 and single answers are wanted;
-    - delta is above 0 and tables hold less than a third of the columns (see `tables_hold`);
+    - delta is above 0 and tables leave out a third of the columns or more (see `tables_hold`);
     - an argument was passed that only features use.
 
     Args:
@@ -185,8 +185,7 @@ class ExploreThenCommit(KeptPolicy):
         privacy: Total promise; one user has at most `rounds_per_user` rows.
         tuning: Further settings, such as the division of epsilon; see `ExploreTuning`.
         **options: See `PolicyOptions`. Each answer and the release are charged before noise is drawn. `seed`
-        is
-            that of exploration. Rewards outside the range count zero unless they are clipped.
+            is the seed of exploration. Rewards outside the range count zero unless they are clipped.
 
     Attributes:
         calibration: Everything that is fixed before data.

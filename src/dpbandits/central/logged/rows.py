@@ -228,8 +228,8 @@ class Shard:
         beyond `rounds_per_user`, all rows beyond the horizon, and, if ids are counted, rows without a
         readable id. Rows are taken in the given order.
 
-        A user with up to k rows changes which of at most k rows count. This is no more than replacing k rows,
-        which the noise covers. `unsafe_left_out` tells how many rows were left out.
+        A user with up to k rows adds or removes at most k counted rows in total. This is no more than
+        replacing k rows, which the noise covers. `unsafe_left_out` tells how many rows were left out.
 
         Args:
             contexts: Contexts in the public range; with a menu, as `Menu.points` takes them.

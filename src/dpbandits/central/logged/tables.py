@@ -176,8 +176,8 @@ It is the ratio of the variance of the noise in a mean cell to that of its rewar
 FINE_ERROR = 2.0
 """Largest noise with which rows are summed in fine levels.
 
-It is the deviation of the noise of a count in one of `BINS` equal levels, added up from fine levels, as a
-share of the users there.
+It is the deviation of a count's noise as a share of the users in one of `BINS` equal levels. The count is
+added up from fine levels.
 """
 
 SQUARES, SQUARES_AN_ARM = 25, 8

@@ -45,8 +45,8 @@ VARIANCE, LATER_VARIANCE = 0.25, 0.2
 COUNT_ERROR, POOR_LAW, LEFT_OVER = 0.1, 0.3, 0.1
 """Errors of the model of counts.
 
-They are the relative error of the counts of users in cells, an addition to it if the law of contexts is
-poorly known, and the deviation of miscounted users' rewards from the centre.
+The first is the relative error of the counts of users in cells. The second is added to it if the law of
+contexts is poorly known. The third is the deviation of miscounted users' rewards from the centre.
 """
 
 SCORED = 1 << 22

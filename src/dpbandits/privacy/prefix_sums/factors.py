@@ -129,9 +129,9 @@ def optimised_factor(boundaries: Sequence[int], horizon: int) -> Factor:
     r"""Return the best factor for a schedule where rounds are answered by the releases so far.
 
     Let n_j be the number of rounds in block j, and consider a statistic that is the same in all rounds. After
-    release k the information about it is I_k = sum_{i<=k} (R n)_i^2. It answers the a_k rounds up to the next
-    release. Errors
-    fall like 1/I_k, so R minimises sum_k a_k/I_k over columns of norm 1. Stationary points satisfy
+    release k the information about it is I_k = sum_{i<=k} (R n)_i^2. The release answers the a_k rounds up to
+    the next one. Errors fall like 1/I_k, so R minimises sum_k a_k/I_k over columns of norm 1. Stationary
+    points satisfy
 
         R_ij proportional to b_i (R n)_i for i >= j,    b_i = sum_{k >= i} a_k/I_k^2.
 

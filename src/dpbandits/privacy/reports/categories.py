@@ -189,7 +189,7 @@ class HadamardResponse(_OneCode):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Largest weights of one report; one index can disagree with both rows of every cell."""
+        """Largest weights of one report: at some indices the two rows of every cell differ."""
         one = 2.0 / (2.0 * float(self.side) - 1.0)
         return one, self.n_cells * one
 
