@@ -310,8 +310,7 @@ class USCA(Held):
             BudgetExceeded: The answer was given to another context, or used up by an invalid one; nothing was
                 drawn.
             InvalidData: There are several contexts; nothing was spent. Or the context is missing or not a
-            public
-                one: nothing was drawn, but the answer is used up.
+                public one: nothing was drawn, but the answer is used up.
             ForkedState: This process was forked from the one that owns the object.
         """
         row = one_row(context)

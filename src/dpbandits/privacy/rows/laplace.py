@@ -107,7 +107,7 @@ class AnswerLaplace(Configured):
 
     Raises:
         InvalidParameter: A number is out of its range, or the bounds are too large for the distance's
-        lattice.
+            lattice.
     """
 
     config_type = "laplace"
