@@ -116,7 +116,9 @@ def test_the_tutorial_as_pasted(tmp_path: Path) -> None:
         assert line in page
         assert line in said
     assert said.count("the same budget") == 2
-    assert re.findall(r"(\w+): 400 visits", said) == ["morning", "noon", "evening"]
+    visits = re.findall(r"(\w+): 400 visits, .*; (\{.*\})", said)
+    assert [name for name, _ in visits] == ["morning", "noon", "evening"]
+    assert [sum(map(int, re.findall(r": (\d+)", receipts))) for _, receipts in visits] == [400] * 3
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert re.search(r"pip install '\.\[service,postgres\]'", page)
     assert {"service", "postgres"} <= extras.keys()
