@@ -11,18 +11,19 @@ from sphinx.application import Sphinx
 
 _MARK = "Who sees what:"
 _LONGEST_LABEL = 40
+_ITEMS = ("- ", "[ ] ")
 
 
 def is_statement(text: str) -> bool:
-    """Whether this is what `explain()` gives, or a command that prints it."""
+    """Return whether this is the text of `explain()`, or of a command that prints it."""
     return f"\n{_MARK}\n" in text
 
 
 def logical_lines(block: str) -> list[str]:
-    """Lines of a paragraph as they were before they were wrapped: items begin with a dash."""
+    """Return the lines of a paragraph before they were wrapped; items begin with a dash or a box."""
     lines: list[str] = []
     for line in block.splitlines():
-        if line.startswith("- ") or not lines or lines[-1].endswith(":"):
+        if line.startswith(_ITEMS) or not lines or lines[-1].endswith(":"):
             lines.append(line.strip())
         else:
             lines[-1] += " " + line.strip()
@@ -43,8 +44,9 @@ def prose(text: str) -> nodes.container:
     for block in text.strip().split("\n\n"):
         items = nodes.bullet_list()
         for line in filter(None, logical_lines(block)):
-            if line.startswith("- "):
-                items += nodes.list_item("", nodes.paragraph(line[2:], line[2:]))
+            if line.startswith(_ITEMS):
+                said = line[2:] if line.startswith("- ") else f"\N{BALLOT BOX}{line[3:]}"
+                items += nodes.list_item("", nodes.paragraph(said, said))
             else:
                 box += paragraph(line)
         if items.children:

@@ -105,7 +105,7 @@ def test_the_statement_says_pure_epsilon_and_delta_is_zero():
         promised = policy(privacy=privacy).guarantee
         assert (promised.epsilon, promised.delta, promised.definition.delta) == (2.0, 0.0, 0.0)
         assert promised.certificate == PureDP(2.0)
-        text = " ".join(promised.explain().split())
+        text = " ".join(promised.annex().split())
         assert "epsilon = 2, delta = 0" in text
         assert "pure differential privacy, epsilon = 2" in text
         assert ("The allowed delta of 1e-06 is not used" in text) is said
@@ -343,7 +343,7 @@ def test_cells_that_the_rule_took_promise_pure_epsilon_and_say_that_delta_is_not
     one = chosen(epsilon=1.0, delta=1e-6)
     promised = one.guarantee
     assert (promised.epsilon, promised.delta, promised.certificate) == (1.0, 0.0, PureDP(1.0))
-    assert "1e-06" in promised.explain()
+    assert "1e-06" in promised.annex()
     driven(one, 9).save(tmp_path / "state")
     state = read_state(tmp_path / "state")
     assert state.public["config"]["tuning"]["release"] == "cells"

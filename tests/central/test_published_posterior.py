@@ -156,7 +156,9 @@ def test_of_candidates_too_and_of_every_map(name, tmp_path):
         assert function.choose(points).tolist() == [policy.recommend(points)]
         with pytest.raises(InvalidData, match="no arms"):
             function.recommend(points)
-    assert (tmp_path / "function" / "guarantee.txt").read_text() == f"{policy.guarantee.explain()}\n"
+    said = policy.guarantee
+    written = (tmp_path / "function" / "guarantee.txt").read_text()
+    assert written == f"{said.explain()}\n\n\n{said.annex()}\n"
 
 
 def test_it_rests_on_no_eigenvectors_of_the_machine_that_reads_it():

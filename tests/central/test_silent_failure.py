@@ -290,8 +290,8 @@ def test_a_delta_of_zero_is_allowed_and_the_release_that_keeps_it_is_named(chang
     policy = bandit_quietly(privacy=JointDP(1.0), **changes)
     assert policy.guarantee.certificate == PureDP(1.0)
     assert policy.diagnostics()["release"] == release
-    assert f"kind {release!r}" in policy.guarantee.explain()
-    assert "of the kind" not in bandit(**changes).guarantee.explain()
+    assert f"kind {release!r}" in policy.guarantee.annex()
+    assert "of the kind" not in bandit(**changes).guarantee.annex()
 
 
 @pytest.mark.parametrize("release", ["features", "marginals"])
@@ -305,7 +305,7 @@ def test_explore_then_commit_names_its_release_too(release):
         tuning=ExploreTuning(release=release),
     )
     assert policy.diagnostics()["release"] == release
-    assert f"kind {release!r}" in policy.guarantee.explain()
+    assert f"kind {release!r}" in policy.guarantee.annex()
 
 
 def test_publishing_before_any_release_says_when_to():

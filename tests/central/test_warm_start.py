@@ -62,7 +62,7 @@ def bandit(**changes):
 
 
 def said(guarantee):
-    return " ".join(guarantee.explain().split())
+    return " ".join(f"{guarantee.explain()} {guarantee.annex()}".split())
 
 
 # -- what is learned --------------------------------------------------------------------------------------
@@ -159,8 +159,8 @@ def test_of_the_same_people_both_promises_add_up(learned):
     assert both.certificate.delta_at(both.epsilon) <= both.delta
     assert both.certificate == own.certificate.beside(learned.guarantee.certificate)
     assert learned.guarantee.neighbours in both.neighbours
-    assert [record.name for record in both.mechanisms[1:]] == ["published function that warm_start was given"]
-    assert "both promises together" in said(both)
+    assert [record.name for record in both.mechanisms[1:]] == ["published function given to warm_start"]
+    assert "The promise covers both releases together" in said(both)
 
 
 @pytest.mark.parametrize("disjoint", [True, False])
@@ -285,7 +285,7 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
     assert spent(ledger) == before
     assert policy.guarantee.epsilon > 4.0
     [one] = [
-        a for a in policy.guarantee.assumptions if a.text.startswith("The charge that warm_start was told")
+        a for a in policy.guarantee.assumptions if a.text.startswith("The earlier charge named to warm_start")
     ]
     assert not one.enforced  # nobody knows what a charge was for
     assert "learn:1" not in policy.guarantee.to_json()
@@ -299,16 +299,17 @@ def test_a_promise_of_both_rests_on_what_the_function_rests_on(learned):
     alone = {one.text for one in bandit().guarantee.assumptions}
     for one in learned.guarantee.assumptions:
         if not one.enforced and one.text not in alone:
-            assert f"Of the published function: {one.text}" in texts
-    assert not any("itself began from" in text for text in texts)
+            assert one.text in texts
+    parts = {one.part for one in policy.guarantee.assumptions if one.text not in alone}
+    assert parts == {"Published function"}
+    assert not any("from which the published function began" in text for text in texts)
     middle = bandit()
     middle.warm_start(learned, disjoint=True)
     for _ in range(2):
         last = bandit()
         last.warm_start(middle.publish(), disjoint=False)
-        [earlier] = [
-            one for one in last.guarantee.assumptions if one.text.startswith("Nobody whose data is in a")
-        ]
+        [earlier] = [one for one in last.guarantee.assumptions if one.name == "earlier users"]
+        assert earlier.text.startswith("Nobody whose data is in an earlier function")
         assert not earlier.enforced
         middle = last
 
@@ -415,7 +416,7 @@ def test_marginal_tables_begin_from_a_published_function_too(learned):
     cold, theirs = make().predict(people)[0], learned.predict(people)[0]
     policy.warm_start(learned, disjoint=True)
     assert np.abs(policy.predict(people)[0] - theirs).mean() < 0.6 * np.abs(cold - theirs).mean()
-    assert "published function that warm_start was given" in said(policy.guarantee)
+    assert "published function given to warm_start" in said(policy.guarantee)
 
 
 @pytest.mark.parametrize("policy_class", [ExactGPUCB, Uniform])
@@ -454,7 +455,7 @@ def test_cells_call_their_own_releases_pure_and_not_both_promises():
     promised = policy.guarantee
     assert promised.delta == 1e-6
     assert "delta is 0" not in said(promised)
-    assert "What is released here is pure epsilon" in said(promised)
+    assert "Releases are pure epsilon" in said(promised)
 
 
 def test_a_pure_loss_is_not_taken_for_a_concentrated_one_where_that_is_more():
@@ -474,7 +475,7 @@ def test_of_a_simulated_function_the_statement_says_whose_noise_it_was():
     promised = policy.guarantee
     assert promised.status == "simulated"
     assert (promised.mechanisms, promised.theorem) == noise  # its own is secure, and is called so
-    assert "by that alone this statement is none of a protection" in said(promised)
+    assert "Noise of the published function was simulated: nobody in its data is protected" in said(promised)
     sound = points()
     sound.warm_start(points().publish(), disjoint=True)
     assert "by that alone" not in said(sound.guarantee)

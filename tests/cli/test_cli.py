@@ -92,7 +92,7 @@ privacy = { kind = "JointDP", epsilon = 1.0, delta = 1e-6 }
 kernel = { type = "SquaredExponential", lengthscale = 0.3 }
 """
     )
-    assert "This guarantee is kept by the software" in invoke("guarantee", path).stdout
+    assert "Joint differential privacy, epsilon = 1, delta = 1e-06." in invoke("guarantee", path).stdout
 
 
 def test_run_writes_a_report_and_prints_the_screen(tmp_path):

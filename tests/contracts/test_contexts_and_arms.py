@@ -721,7 +721,7 @@ def test_a_configuration_over_cells_holds_contexts_and_arms(name):
     assert again.menu.contexts == PEOPLE
     assert again.arms == tuple(ARMS)
     assert "arms" not in cells_instead(name, policy).to_config()
-    assert "taken as uniform" in policy.guarantee.explain().replace("\n", " ")
+    assert "taken as uniform" in policy.guarantee.annex().replace("\n", " ")
 
 
 @quiet

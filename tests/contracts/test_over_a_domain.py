@@ -99,8 +99,8 @@ def test_users_are_bounded_over_a_domain_too(case):
     if case.private:
         with pytest.raises(ContributionExceeded):
             policy.ask(user="somebody")
-        assert "Who brings no candidates is offered the whole public domain" in " ".join(
-            policy.guarantee.explain().split()
+        assert "A user who brings no candidates is offered the whole public domain" in " ".join(
+            policy.guarantee.annex().split()
         )
     with pytest.raises(InvalidData, match="available is for arms"):
         policy.ask(user="another", available=["mail"])

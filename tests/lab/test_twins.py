@@ -67,7 +67,7 @@ def test_the_same_calls_serve_the_same_people(original, room):
         assert earned > 0.7  # a coin earns 0.5; whoever knows earns 0.9
     if room == "local":
         assert double.guarantee.epsilon == 2
-        assert "No device made these reports" in double.guarantee.explain()
+        assert "No device made these reports" in double.guarantee.annex()
 
 
 def test_a_twin_knows_nothing_of_what_its_policy_learned():

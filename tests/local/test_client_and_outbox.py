@@ -221,7 +221,7 @@ def test_nothing_of_the_user_is_kept_after_the_report(spec, policy):
     report = client.report(1.0)
     assert remembered(client).choice is None
     assert client.report(0.0) == report
-    assert "counts of what was clipped, missing or not available, and nothing else of them" in " ".join(
+    assert "counts of clipped, missing and unavailable inputs, and nothing else of them" in " ".join(
         client.guarantee.explain().split()
     )
 

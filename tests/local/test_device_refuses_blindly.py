@@ -520,14 +520,14 @@ def test_the_names_of_constants_are_those_of_the_learners():
 
 def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     spec = spec_of(max_leaves=16, mechanism="signed")
-    text = " ".join(spec.statement().explain().split())
+    text = " ".join(spec.statement().annex().split())
     assert "move the server's sums as far as 39.3 honest people do on average, 2.5 in any one bin" in text
-    assert "whoever sees the action that is taken learns that the context lies in one of the bins" in text
+    assert "Whoever sees the action learns that the context lies in one of the bins" in text
     assert "Without a `ReportKey` nothing proves this" in text
-    assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
-    chosen = " ".join(spec_of(chooser="client").statement().explain().split())
+    assert "Refusals depend on the spec, on published versions and on the device's budget alone" in text
+    chosen = " ".join(spec_of(chooser="client").statement().annex().split())
     assert "learns that the context lies" not in chosen
-    assert "Whoever sees the action that is taken learns of the context what these choices tell" in chosen
+    assert "learns about the context as much as these choices reveal" in chosen
 
 
 def test_the_statement_covers_what_is_not_available_and_what_was_pulled_elsewhere():
@@ -537,27 +537,27 @@ def test_the_statement_covers_what_is_not_available_and_what_was_pulled_elsewher
     for _ in range(20):
         client = Client(spec)
         assert client.choose(server.publish(), [0.5] * spec.dim, available=[1]) == 1
-    text = " ".join(client.guarantee.explain().split())
+    text = " ".join(client.guarantee.annex().split())
     assert "or that the bin's own arm was not available" in text
-    assert "What cannot be read or was not available" in text
+    assert "An input that cannot be read or was not available" in text
     source = SourceSpec(
         target=spec_of(learner="tree"), name="x", n_users=500, privacy=LocalDP(epsilon=2.0)
     ).reports
-    assert "or the arm was pulled elsewhere" in " ".join(source.statement().explain().split())
+    assert "or the arm was pulled elsewhere" in " ".join(source.statement().annex().split())
 
 
 @pytest.mark.parametrize("make", ["spec_of", "gp_spec_of"])
 def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
     """A report under another spec has an account of its own, and two losses of one user add up."""
     statement = globals()[make]().statement()
-    text = " ".join(statement.explain().split())
+    text = " ".join(f"{statement.explain()} {statement.annex()}".split())
     [one] = [a for a in statement.assumptions if "what reports under several specs lose" in a.text]
     assert not one.enforced
-    assert "which published version it answered, is not hidden" in text
-    assert "no older copy of them is put back" in text
+    assert "the published version that it answers are not hidden" in text
+    assert "no older copy of them is restored" in text
     [when] = [a for a in statement.assumptions if "as soon as a reward comes tells that it came" in a.text]
     assert not when.enforced
-    assert "counts of what was clipped, missing or not available, and nothing else of them" in text
+    assert "counts of clipped, missing and unavailable inputs, and nothing else of them" in text
 
 
 def gp_spec_of(**changes):
@@ -573,7 +573,10 @@ def gp_spec_of(**changes):
 
 def test_one_report_is_not_called_sums_of_blocks():
     as_published = {"learner": "dubey2021", "constants": {"horizon": 100.0}}
-    for learner, sums in (({}, "z phi"), (as_published, "phi phi^T and z phi")):
+    for learner, sums in (
+        ({}, "centred reward times features"),
+        (as_published, "outer product of features, and centred reward times features,"),
+    ):
         [record] = gp_spec_of(**learner).statement().mechanisms
         assert record.name == f"one report: {sums} of its one choice"
 
@@ -581,7 +584,7 @@ def test_one_report_is_not_called_sums_of_blocks():
 @pytest.mark.parametrize("mechanism", ["krr", "laplace", "paper-laplace", "oue", "hadamard", "signed"])
 def test_the_statement_claims_no_probabilities_that_the_mechanism_lacks(mechanism):
     """A lie of k-ary response has (1 - keep)/(k - 1), a Laplace entry a power: fractions of other bases."""
-    text = " ".join(spec_of(mechanism=mechanism, max_leaves=4).statement().explain().split())
+    text = " ".join(spec_of(mechanism=mechanism, max_leaves=4).statement().annex().split())
     assert "multiple of 2^-64" not in text
     assert "enumerated" not in text
-    assert "All that is drawn has rational probabilities" in text
+    assert "All draws have rational probabilities" in text

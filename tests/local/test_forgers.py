@@ -242,7 +242,7 @@ def test_counts_altered_in_memory_are_refused_by_merge():
 def test_the_statement_says_what_a_forged_report_weighs():
     spec = changed(SPEC, mechanism="signed", max_leaves=64)
     one, every = spec.protocol.mechanism_for(64).weights
-    said = " ".join(spec.statement().explain().split())
+    said = " ".join(spec.statement().annex().split())
     assert "Without a `ReportKey` nothing proves this" in said
     assert f"as far as {math.ceil(every)} honest people do on average" in said
     assert f"{math.ceil(10 * one) / 10:g} in any one bin and arm, where there are 64 bins" in said
@@ -255,7 +255,7 @@ def test_the_statement_says_what_a_forged_report_weighs():
         noise=SimulatedNoise(1),
     )
     assert f"as far as {math.ceil(10 * gp.protocol.weight) / 10:g} of the largest contributions" in " ".join(
-        gp.statement().explain().split()
+        gp.statement().annex().split()
     )
 
 
@@ -263,7 +263,7 @@ def test_a_forger_takes_the_class_of_epsilon_that_weighs_most():
     spec = changed(SPEC, mechanism="signed", max_leaves=64, epsilons=(0.5, SPEC.privacy.epsilon))
     _, most = spec.protocol.mechanism_for(64, 0.5).weights
     for own in (0.5, SPEC.privacy.epsilon):
-        said = " ".join(spec.statement(LocalDP(epsilon=own)).explain().split())
+        said = " ".join(spec.statement(LocalDP(epsilon=own)).annex().split())
         assert f"as far as {math.ceil(most):,} honest people do on average" in said
 
 

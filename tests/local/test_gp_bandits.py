@@ -200,7 +200,7 @@ def test_honest_gaussian_reports_are_within_the_bounds():
 
 def test_the_statement_says_what_a_report_does_not_hide():
     text = " ".join(spec().statement().explain().split())
-    assert "That a device took part, when and from where it sent its report" in text
+    assert "Participation, the time and origin of the report" in text
     assert "k reports lose at most k epsilon and k delta together" in text
 
 

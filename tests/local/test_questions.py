@@ -288,9 +288,9 @@ def test_it_learns_whom_an_arm_serves():
 
 def test_the_statement_says_what_adaptive_questions_tell():
     spec = spec_of(epsilon=1.0)
-    text = " ".join(spec.statement().explain().split())
-    assert "k reports tell at most k epsilon about their user, whatever was asked" in text
-    assert "which arm a cell of the grid gives is public" in text
+    text = " ".join(spec.statement().annex().split())
+    assert "k reports reveal at most k epsilon about their user, whatever was asked" in text
+    assert "the arm of each cell of the grid is public" in text
     assert spec.statement().epsilon <= 1.0
 
 

@@ -240,7 +240,7 @@ def test_one_bit_and_sixteen_signed_bins_weigh_what_the_mechanism_gives(epsilon)
     assert many.protocol.weight == pytest.approx(float(16 / Fraction(a - b)), rel=1e-12)
     if epsilon == 1.0:
         assert many.protocol.weight == pytest.approx(39.2, abs=0.1)
-    said = " ".join(many.statement().explain().split())
+    said = " ".join(many.statement().annex().split())
     found = float(re.search(r"as far as ([\d.,]+) honest people", said)[1].replace(",", ""))
     assert many.protocol.weight <= found <= 1.03 * many.protocol.weight
 

@@ -2943,7 +2943,7 @@ MUTATIONS = (
         "the statement rests on a ledger, and does not say that it must not be put back with the state",
         (
             "central/statement.py",
-            "                *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),\n",
+            "            *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),\n",
             "",
         ),
         tests="tests/central/test_guarantees.py::test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on",
@@ -2984,8 +2984,8 @@ MUTATIONS = (
         "a device reports under two specs, and neither statement says that their losses add up",
         (
             "local/contract/statement.py",
-            '"(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"',
-            '""',
+            "one. Each spec has an account of its own: nobody adds up what reports under several specs lose.",
+            "one.",
         ),
         tests="tests/local/test_device_refuses_blindly.py::test_a_devices_statement_lists_what_its_ledger_does_not_"
         "add_up",

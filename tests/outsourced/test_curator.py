@@ -777,7 +777,7 @@ def test_noised_answers_carry_their_own_epsilon():
     release = curator.publish()
     assert release.guarantee.epsilon == 1.5
     assert curator.answer(0) not in people()["effect"]
-    text = " ".join(release.guarantee.explain().split())
+    text = " ".join(release.guarantee.annex().split())
     assert "answers differ by at most 2" in text
     assert "answers u apart lose 0.5 (u + 3.05e-05)/(2 + 3.05e-05)" in text
 
@@ -1009,7 +1009,8 @@ print(curator.answer(11), flush=True)
 
 
 def words(curator):
-    return " ".join(curator.publish().guarantee.explain().split())
+    found = curator.publish().guarantee
+    return " ".join(f"{found.explain()} {found.annex()}".split())
 
 
 def test_explain_says_what_is_not_hidden():
@@ -1019,12 +1020,12 @@ def test_explain_says_what_is_not_hidden():
     assert "50 apart, corner to corner: epsilon 50" in text
     assert "Answers are public and exact, and no part of this promise covers them" in text
     assert "finds the row by it" in text
-    assert "What an attacker may still learn" in text
+    assert "An attacker may still learn" in text
     assert "One person has one row" in text
-    assert "released once (name a ledger account" in text
-    assert "this promise says nothing of them" in text
+    assert "released once. (Name a ledger account" in text
+    assert "the released positions (not the exact answers) (covered)" in text
     assert "loss is 1 (D + 1.08e-05)/(1 + 1.08e-05)" in text
-    assert "That there is a release says nothing private" in text
+    assert "That there is a release reveals nothing private" in text
 
 
 def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
@@ -1032,17 +1033,17 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
     for text in (memory, disk):
         assert "is not copied, pickled, used behind a fork or by two threads" in text
     assert "durable" not in memory
-    assert "While the curator's process lives" in memory
-    assert "made again it would draw and answer anew" in memory
+    assert "While the curator's process runs" in memory
+    assert "made again, it would draw and answer anew" in memory
     assert "an answer is durable before it is given" in disk
-    assert "nobody shortens its log of answers. Attach a ledger" in disk
+    assert "with its whole log of answers. Attach a ledger" in disk
     ledger = words(make(secret=SecretDirectory(tmp_path / "two", ledger=MemoryLedger())))
     assert "a shortened log of answers before anything is evaluated" in ledger
     assert "Attach a ledger" not in ledger
     for text in (memory, disk, ledger):
-        assert "Nothing else that is computed from the same rows leaves" in text
-        assert "the operating system's random numbers, are out of the attacker's reach" in text
-        assert ("There is one ledger: no older copy takes its place" in text) == (text is ledger)
+        assert "Nothing else computed from the same rows is released" in text
+        assert "The curator's directory, process and random numbers are out of the attacker's reach" in text
+        assert ("No older copy replaces the ledger" in text) == (text is ledger)
 
 
 def test_explain_says_what_a_failing_objective_tells():
@@ -1053,12 +1054,12 @@ def test_explain_says_what_a_failing_objective_tells():
     )  # fmt: skip
     assert [same in text for text in (noised, column, exact)] == [True, False, False]
     assert [told in text for text in (noised, column, exact)] == [False, False, True]
-    measured = "How long an evaluation takes, which the modeler can measure"
+    measured = "The modeler can measure both"
     assert [measured in text for text in (noised, column, exact)] == [True, False, True]
     assert all("response times" not in text for text in (noised, column, exact))  # the modeler is there
     paced = words(make(objective=None, answers=noise, answer_after=30))
     assert measured not in paced
-    assert "leaves 30 seconds after its evaluation began" in paced
+    assert "is given 30 seconds after its evaluation began" in paced
 
 
 def test_explain_calls_rounded_noise_by_its_name():
@@ -1066,7 +1067,7 @@ def test_explain_calls_rounded_noise_by_its_name():
     private = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
     text = words(make(privacy=private, mechanism="gaussian", noise=SimulatedNoise(0)))
     assert "rounded normal (simulated)" in text
-    assert "Why it holds: Discrete Gaussian noise" not in text
+    assert "Theorem: Discrete Gaussian noise" not in text
 
 
 def test_explain_says_how_many_evaluations_there_are():
@@ -1079,11 +1080,11 @@ def test_a_large_delta_is_said_and_warned_of():
     table = people(1000)
     with pytest.warns(LargeDelta, match="1/1000"):
         release = make(table, privacy=privacy, mechanism="gaussian").publish()
-    assert "Delta is large: 0.001 is at least one over the 1000 rows" in " ".join(
+    assert "Delta is so large that publishing one of 1000 raw rows would satisfy this promise." in " ".join(
         release.guarantee.explain().split()
     )
     small = make(privacy=privacy, mechanism="gaussian")  # 200 rows: below one over
-    assert "Delta is large" not in words(small)
+    assert "Delta is so large" not in words(small)
 
 
 def test_explain_for_other_mechanisms():

@@ -92,7 +92,7 @@ def test_answers_of_all_rows_of_a_person_are_paid():
     held = curator(answers=noise)
     assert held.guarantee.epsilon == 4.5
     assert "at most 3" in held.guarantee.neighbours
-    assert "Neighbours differ in at most 3 rows" in held.guarantee.theorem
+    assert "Neighbouring tables differ in at most 3 rows" in held.guarantee.theorem
 
 
 def test_a_ledger_is_charged_for_all_rows_of_a_person(tmp_path):
@@ -106,8 +106,8 @@ def test_a_ledger_is_charged_for_all_rows_of_a_person(tmp_path):
 def test_the_statement_says_who_is_protected_and_comes_back(tmp_path):
     held = curator(secret=tmp_path / "s")
     held.publish(tmp_path / "out")
-    text = held.guarantee.explain()
-    assert "one person: at most 3 rows of the table" in text
+    text = " ".join(f"{held.guarantee.explain()} {held.guarantee.annex()}".split())
+    assert "Who is protected: One person: at most 3 rows of the table" in text
     assert "further ones are left out" in text
     assert "One person has one row." not in text
     assert "epsilon and delta divided by 3" in " ".join(text.split())
@@ -120,11 +120,11 @@ def test_the_statement_says_who_is_protected_and_comes_back(tmp_path):
 def test_one_row_a_person_is_as_it_was_but_for_the_column():
     plain = Curator(table(), contexts=SCHEMA, objective="effect", privacy=RowDP(epsilon=1.0, distance=1.0))
     assert "rows_per_user" not in plain.guarantee.definition.to_config()
-    assert "One person has one row." in plain.guarantee.explain()
+    assert "[ ] One row per person: One person has one row." in plain.guarantee.explain()
     assert all("of one row" not in one.name for one in plain.guarantee.mechanisms)
     counted = curator(rows=1, epsilon=1.0)
     assert counted.publish().n == 8
-    assert "at most 1 row(s) are released" in counted.guarantee.explain()
+    assert "At most 1 row(s) of one person are released" in " ".join(counted.guarantee.annex().split())
 
 
 @pytest.mark.parametrize(

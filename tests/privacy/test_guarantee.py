@@ -1,4 +1,4 @@
-"""The guarantee: consistent parts, prose that says what holds, JSON that keeps it."""
+"""The guarantee: consistent parts, a page to sign and an annex that say what holds, JSON that keeps it."""
 
 import dataclasses
 import json
@@ -32,8 +32,14 @@ def joint(**changes):
             ),
         ),
         "assumptions": (
-            Assumption(text="Rewards are clipped to their public range.", enforced=True),
-            Assumption(text="No user takes part in more than 1 round.", enforced=False),
+            Assumption(
+                name="clipped rewards", text="Rewards are clipped to their public range.", enforced=True
+            ),
+            Assumption(
+                name="contribution bound",
+                text="No user takes part in more than 1.5 rounds. Nobody counts them.",
+                enforced=False,
+            ),
         ),
         "theorem": "The matrix mechanism on adaptive streams.",
         "status": "enforced",
@@ -71,54 +77,107 @@ ALL = [
 ]
 
 
-class TestProse:
-    def test_enforced_says_everything_asked_of_it(self):
-        text = " ".join(joint().explain().split())
+def one_line(text):
+    return " ".join(text.split())
+
+
+class TestPages:
+    def test_the_page_to_sign_says_everything_asked_of_it(self):
+        text = one_line(joint().explain())
         for part in (
-            "kept by the software",
-            "epsilon = 1, delta = 1e-06",
-            "at most 1 round",
-            "is replaced by any other",
-            "the server: every decision set and reward (not covered by the promise)",
-            "anyone who reads the releases: the noisy block sums (covered by the promise)",
-            "discrete Gaussian noise of scale 1.34381e+07",
-            "at most 12 releases",
-            "zero-concentrated",
-            "Kept by the software: - Rewards are clipped",
-            "NOT checked by the software; the promise fails where one of these fails: - No user takes part",
-            "Why it holds: The matrix mechanism",
+            "Promise: Joint differential privacy, epsilon = 1, delta = 1e-06.",
+            "Who is protected: One user: everything the user contributes in at most 1 round.",
+            "- The server: every decision set and reward (not covered)",
+            "- Anyone who reads the releases: the noisy block sums (covered)",
+            "What is not promised: - ",
+            "[ ] Contribution bound: No user takes part in more than 1.5 rounds. Enforced by software",
+            "Enforced by software: Clipped rewards.",
+            "Signature: ____",
         ):
             assert part in text
-        assert "NOT A PROTECTION" not in text
-        assert "BROKEN" not in text
+        for part in ("NOT A PROTECTION", "BROKEN", "zero-concentrated", "Nobody counts them"):
+            assert part not in text
+
+    def test_the_annex_says_what_an_expert_asks_for(self):
+        text = one_line(joint(notes=("A note.",)).annex())
+        for part in (
+            "Adjacency: two histories are neighbouring if one user's whole contribution",
+            "everything seen by anyone who reads the releases",
+            "Mixed block sums: at most 12 releases; discrete Gaussian noise of scale 1.34381e+07 (rounded)",
+            "Composition: All mechanisms together: zero-concentrated differential privacy (zCDP), rho = ",
+            "Rule: zCDP composition, rhos add up.",
+            "Theorem: The matrix mechanism",
+            "Assumptions that are enforced: - Clipped rewards: Rewards are clipped to their public range.",
+            "Assumptions to check: - Contribution bound: No user takes part in more than 1.5 rounds. Nobody",
+            "Notes: - A note.",
+            joint(notes=("A note.",)).digest,
+        ):
+            assert part in text
+
+    def test_scales_are_shown_in_the_unit_that_people_read(self):
+        (exact,) = joint().mechanisms
+        record = dataclasses.replace(exact, step=2.0**-20, shown_in="in reward units, L2")
+        text = one_line(joint(mechanisms=(record,)).annex())
+        assert "noise of scale 12.8156 (rounded); sensitivity at most 2.82851, all releases together" in text
+        assert "(in reward units, L2)" in text
+        fields = json.loads(joint(mechanisms=(record,)).to_json())["mechanisms"][0]
+        assert (fields["scale"], fields["sensitivity"]) == (1.34381e7, 2965900.4)
 
     def test_numbers_are_rounded_towards_the_truth(self):
-        text = " ".join(joint().explain().split())
+        text = one_line(joint().annex())
         assert "at most 2.719 (e to the epsilon)" in text  # e = 2.71828...
-        assert "sensitivity over all releases together: at most 2.96591e+06" in text
-        percent = float(text.split("with probability at most ")[1].split("%")[0])
+        assert "sensitivity at most 2.96591e+06" in text
+        percent = float(one_line(joint().explain()).split("protected data at most ")[1].split("%")[0])
         assert 0.0 <= percent / 100 - joint().membership_bound() < 0.001
 
+    def test_epsilons_at_other_deltas_are_those_of_the_certificate(self):
+        found = joint()
+        text = one_line(found.annex()).split("and epsilon = ")[1].split(".\n")[0]
+        at_small, at_large = (
+            float(text.split(f" at delta = {delta}")[0].split()[-1]) for delta in ("1e-09", "1e-06")
+        )
+        for shown, delta in ((at_small, 1e-9), (at_large, 1e-6)):
+            assert 0.0 <= shown - found.epsilon_at(delta) < 1e-3
+
+    def test_assumptions_of_a_part_are_one_box_with_their_names(self):
+        theirs = [
+            Assumption(name=name, text="It holds. More.", enforced=False, part="Published function")
+            for name in ("one ledger", "public arms")
+        ]
+        found = joint(assumptions=(*joint().assumptions, *theirs))
+        assert "[ ] Published function: Its assumptions hold (one ledger, public arms)." in one_line(
+            found.explain()
+        )
+        assert "- Published function, one ledger: It holds. More." in found.annex()
+
+    def test_limits_follow_those_of_the_definition(self):
+        text = one_line(joint(limits=("Answers are public.",)).explain())
+        assert text.index("Facts about people") < text.index("- Answers are public. Check each")
+
     def test_simulated_says_that_it_protects_nobody_first(self):
-        assert ALL[1].explain().startswith("NOT A PROTECTION")
+        text = one_line(ALL[1].explain())
+        assert text.startswith("PRIVACY STATEMENT NOT A PROTECTION")
+        assert "Signature" not in text
 
     def test_broken_names_the_attack_and_promises_nothing(self):
-        text = broken().explain()
-        assert text.startswith("BROKEN")
+        text = one_line(broken().explain())
+        assert text.startswith("PRIVACY STATEMENT BROKEN")
         assert "three known rows" in text
-        assert "What was claimed" in text
-        assert "cannot be learned" not in text
-        assert "covered by the promise" not in text
+        assert "Claim: Row-level differential privacy, epsilon = 1, delta = 1e-05." in text
+        for promised in ("guesses right", "covered", "Signature"):
+            assert promised not in text
 
     def test_none_says_so(self):
-        text = ALL[3].explain()
-        assert text.startswith("NO PRIVACY IS PROMISED")
+        text = one_line(ALL[3].explain())
+        assert text.startswith("PRIVACY STATEMENT NO PRIVACY IS PROMISED")
         assert "A baseline." in text
-        assert "covered by the promise" not in text
+        for promised in ("covered", "Signature"):
+            assert promised not in text
 
     @pytest.mark.parametrize("guarantee", ALL)
     def test_lines_fit(self, guarantee):
-        assert max(map(len, guarantee.explain().splitlines())) <= 100
+        for text in (guarantee.explain(), guarantee.annex()):
+            assert max(map(len, text.splitlines())) <= 100
 
     def test_unusual_numbers_are_shown_in_full(self):
         definition = JointDP(epsilon=0.123456789, delta=1.5e-7)
@@ -186,6 +245,7 @@ class TestJSON:
         text = guarantee.to_json()
         assert Guarantee.from_json(text) == guarantee
         assert Guarantee.from_json(text).explain() == guarantee.explain()
+        assert Guarantee.from_json(text).annex() == guarantee.annex()
 
     def test_is_strict_json(self):
         def refuse(constant):
@@ -216,4 +276,5 @@ def test_a_promise_that_says_nothing_can_still_be_explained():
         status="enforced",
         certificate=PureDP(1e4),
     )
-    assert "three hundred digits" in " ".join(promise.explain().split())
+    assert "three hundred digits" in one_line(promise.annex())
+    assert "at most 100.0% of the time" in one_line(promise.explain())

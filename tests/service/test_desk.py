@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.privacy import Guarantee
 from dpbandits.service.backups import back_up
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pictures import drawn_map, learned, line, shares
@@ -186,20 +187,23 @@ def test_budgets_and_rounds_are_those_of_the_service(desk: Caller) -> None:
     text = page(desk, "/desk/policies/offers", cookie).text
     assert f"<dt>Rounds to the next release</dt><dd>{following}</dd>" in text
     assert "<dd>60 of 400</dd>" in text
-    assert policy.guarantee.explain().split(":")[1].split()[0] in page(desk, PAGES[3], cookie).text
+    assert "Joint differential privacy, epsilon = 1, delta" in page(desk, PAGES[3], cookie).text
 
 
-def test_a_statement_is_printed_whole_and_its_lists_stay_apart(desk: Caller) -> None:
-    """What nobody checks stands under its own sentence, and not at the end of what is checked."""
-    statement = desk.get("/v1/policies/offers/guarantee").json()["statement"]
+def test_a_statement_is_printed_whole_with_a_box_for_every_unchecked_assumption(desk: Caller) -> None:
+    found = desk.get("/v1/policies/offers/guarantee").json()["guarantee"]
+    stated = Guarantee.from_json(json.dumps(found))
     printed = page(desk, PAGES[3], cookie_of(desk)).text
-    article = printed[printed.index("<article") : printed.index("SHA-256")]
-    shown = html.unescape(re.sub(r"<[^>]*>", " ", article))
-    assert " ".join(re.sub("^- ", "", statement, flags=re.MULTILINE).split()) in " ".join(shown.split())
-    headings = [one for one in statement.splitlines() if one.startswith("NOT checked")]
-    assert headings
-    assert f"<p>{headings[0]}" in printed
-    assert printed.count("<li>") == 2 + len(re.findall("^- ", statement, flags=re.MULTILINE))
+    article = printed[printed.index("<article") : printed.index("</article>")]
+    shown = " ".join(html.unescape(re.sub(r"<[^>]*>", "", article)).split())
+    for one in stated.pages():
+        for section in one.sections:
+            for text in (section.title, *section.texts, *section.items):
+                assert " ".join(text.split()) in shown
+    boxes = article[article.index('<ul class="boxes">') :]
+    boxes = boxes[: boxes.index("</ul>")]
+    assert boxes.count("<li>") == sum(not one.enforced for one in stated.assumptions)
+    assert article.count("Signature") == 2  # its label, and the line
 
 
 def exact(caller: Caller) -> set[str]:
@@ -276,7 +280,7 @@ def test_a_local_policy_is_in_the_ledger_and_has_a_statement(desk: Caller) -> No
     spent = {one["name"]: float(one["spent"]) for one in parts}
     assert spent["epsilon"] == float(row["epsilon"]) == 0.5
     printed = page(desk, "/desk/local/app/statement", cookie).text
-    assert "local differential privacy at epsilon = 0.5" in " ".join(printed.split())
+    assert "Local differential privacy, epsilon = 0.5" in " ".join(printed.split())
     assert 'href="/desk/local/app/statement"' in page(desk, "/", cookie).text
     assert 'href="/desk/local/app"' in page(desk, "/desk/populations/devices", cookie).text
     assert page(desk, "/desk/local/none", cookie).status_code == 404

@@ -42,34 +42,43 @@ POINTS = 1 << 12
 LEAST_SD = 1e-3
 """Smallest assumed standard deviation of a published function, as a share of the reward range."""
 
-DISJOINT = (
-    "Nobody whose data is in the published function that warm_start was given is a user of this policy. (Of "
-    "somebody who is, both promises together are kept: build with disjoint=False to have them added up.)"
+PART = "Published function"
+"""Part of a statement to which assumptions about the function belong."""
+
+DISJOINT = sentences.unchecked(
+    "disjoint users",
+    "Nobody whose data is in the published function given to warm_start is a user of this policy. (For "
+    "somebody who is, both promises together hold: build with disjoint=False to have them added up.)",
 )
-EARLIER = (
-    "Nobody whose data is in a function that the published function itself began from, as one of other "
-    "people's, is a user of this policy."
+EARLIER = sentences.unchecked(
+    "earlier users",
+    "Nobody whose data is in an earlier function, from which the published function began, is a user of this "
+    "policy. This concerns functions that were given as other people's.",
 )
+ITS_EARLIER = "its earlier users"
+"""Name of `EARLIER` where a published function's own statement has it."""
+
 BEGAN = (
-    "It began from a published function, whose own promise to the people of its data is {title} at epsilon = "
-    "{epsilon}, delta = {delta}, and is unchanged: this policy sees nothing of them but what was published."
+    "The policy began from a published function, whose own promise to the people in its data is {title} at "
+    "epsilon = {epsilon}, delta = {delta}, and is unchanged: this policy sees nothing of them but the "
+    "published function."
 )
 TOGETHER = (
-    "The numbers above are of both promises together, for a user who is also in the data of the published "
-    "function that warm_start was given: {own} for what is asked and told here, {theirs} for the function."
+    "The promise covers both releases together, for a user who is also in the data of the published function "
+    "given to warm_start: {own} for asks and tells here, {theirs} for the function."
 )
-SIMULATED_PRIOR = (
-    "The noise of the published function that warm_start was given was simulated, so that nobody in its data "
-    "is protected: by that alone this statement is none of a protection either."
+SIMULATED_PRIOR = "Noise of the published function was simulated: nobody in its data is protected."
+PAID_HERE = sentences.enforced(
+    "function charged", "The account of this policy paid for the function given to warm_start as well."
 )
-PAID_HERE = "The account of this policy paid for the function that warm_start was given as well."
-PAID_BEFORE = (
-    "The charge that warm_start was told of, by which the account of this policy paid no less than the "
-    "published function costs, was for that function."
+PAID_BEFORE = sentences.unchecked(
+    "earlier charge",
+    "The earlier charge named to warm_start was for the published function. By it the account of this policy "
+    "paid no less than that function costs.",
 )
 BOTH_ADD_UP = (
-    " The published function that warm_start was given was released before; what is released here follows it "
-    "adaptively, and the losses of both add up."
+    " The published function given to warm_start was released before; releases here follow it adaptively, "
+    "and the losses of both add up."
 )
 
 
@@ -161,8 +170,9 @@ class Beginning:
             note = BEGAN.format(
                 title=theirs.definition.title, epsilon=f"{theirs.epsilon:g}", delta=f"{theirs.delta:g}"
             )
-            assumptions = sentences.in_order((*own.assumptions, *sentences.trusted(DISJOINT)))
-            return replace(own, assumptions=assumptions, notes=(*own.notes, note, *simulated))
+            assumptions = sentences.in_order((*own.assumptions, DISJOINT))
+            limits = (*own.limits, *simulated)
+            return replace(own, assumptions=assumptions, limits=limits, notes=(*own.notes, note))
         if own.certificate is None or theirs.certificate is None or not isinstance(own.definition, JointDP):
             raise InvalidParameter("the policy has no certificate, so there is no promise to add up")
         delta = own.delta + theirs.delta
@@ -178,29 +188,33 @@ class Beginning:
             mechanisms=(*own.mechanisms, self.record()),
             assumptions=sentences.in_order((*own.assumptions, *self._payment(), *self._carried(own))),
             theorem=own.theorem + BOTH_ADD_UP,
-            unit=f"{own.unit}, and in the published function {theirs.unit.removeprefix('one user: ')}",
+            unit=f"{own.unit}; in the published function {theirs.unit.removeprefix('one user: ')}",
             neighbours=f"{own.neighbours}; and of the published function's data, {theirs.neighbours}",
-            notes=(*own.notes, note, *simulated),
+            limits=(*own.limits, *simulated),
+            notes=(*own.notes, note),
         )
 
     def _carried(self, own: Guarantee) -> tuple[Assumption, ...]:
         """Return the unchecked assumptions about the function, if the promise covers both together."""
         said = {one.text for one in own.assumptions}
-        theirs = [one.text for one in self.guarantee.assumptions if not one.enforced]
-        earlier = [EARLIER] if any(DISJOINT in text or EARLIER in text for text in theirs) else []
-        carried = [f"Of the published function: {text}" for text in theirs if text not in said]
-        return sentences.trusted(*earlier, *carried)
+        theirs = [one for one in self.guarantee.assumptions if not one.enforced]
+        before = {one.text for one in theirs} & {DISJOINT.text, EARLIER.text}
+        carried = [one for one in theirs if one.text not in said]
+        # the function's own assumption about its earlier functions is another one
+        carried = [replace(one, name=ITS_EARLIER) if one.text == EARLIER.text else one for one in carried]
+        found = (*([EARLIER] if before else []), *carried)
+        return tuple(dict.fromkeys(replace(one, part=PART) for one in found))
 
     def _payment(self) -> tuple[Assumption, ...]:
         if self.paid == "here":
-            return sentences.kept(PAID_HERE)
-        return () if self.paid is None else sentences.trusted(PAID_BEFORE)
+            return (PAID_HERE,)
+        return () if self.paid is None else (replace(PAID_BEFORE, part=PART),)
 
     # -- the log of releases --------------------------------------------------------------------
 
     def record(self) -> MechanismRecord:
         """Return the function as one mechanism: its last one, with the certificate of all of them."""
-        name = "published function that warm_start was given"
+        name = "published function given to warm_start"
         if not self.guarantee.mechanisms:
             raise InvalidParameter("warm_start: the function's guarantee lists no mechanism")
         last = self.guarantee.mechanisms[-1]

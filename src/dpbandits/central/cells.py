@@ -220,7 +220,8 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the pure epsilon-joint DP guarantee, which is the same before, during and after the run."""
-        return cell_release_guarantee(privacy, self.record(), setting=setting)
+        width = self._setup.reward_range.width
+        return cell_release_guarantee(privacy, self.record(), width=width, setting=setting)
 
     def nothing(self) -> CellPast:
         """Return the past before any release."""

@@ -150,8 +150,10 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the (epsilon, delta)-joint DP guarantee: the same before, during and after the run."""
-        public = self._setup.tuning.decision_sets == "public"
-        return block_release_guarantee(privacy, self.mechanism, setting=setting, public_decision_sets=public)
+        public, width = self._setup.tuning.decision_sets == "public", self._setup.reward_range.width
+        return block_release_guarantee(
+            privacy, self.mechanism, width=width, setting=setting, public_decision_sets=public
+        )
 
     def nothing(self) -> FeaturePast:
         """Return the past before any release."""

@@ -161,12 +161,10 @@ class PublishedFunction(Seen, ABC):
     def under(self, guarantee: Guarantee) -> Self:
         """Return a copy with another guarantee."""
 
-    def resting_on(self, text: str) -> Self:
+    def resting_on(self, assumption: Assumption) -> Self:
         """Return a copy whose guarantee has one more unchecked assumption."""
         found = self.guarantee
-        return self.under(
-            replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
-        )
+        return self.under(replace(found, assumptions=(*found.assumptions, assumption)))
 
     def _decisions(self, rule: dict[str, Any]) -> str:
         if self.menu is None:
@@ -358,7 +356,7 @@ class PublishedCells(PublishedFunction):
         return {
             "mean.npy": to_npy(self.mean),
             "sd.npy": to_npy(self.sd),
-            "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
+            "guarantee.txt": f"{self.guarantee.explain()}\n\n\n{self.guarantee.annex()}\n".encode(),
             _POLICY: f"{json.dumps(config)}\n".encode(),
         }
 
@@ -573,7 +571,7 @@ class PublishedPosterior(PublishedFunction):
     def to_files(self) -> dict[str, bytes]:
         """Return `policy.json` and `guarantee.txt`, by name."""
         return {
-            "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
+            "guarantee.txt": f"{self.guarantee.explain()}\n\n\n{self.guarantee.annex()}\n".encode(),
             _POLICY: f"{self.to_json()}\n".encode(),
         }
 

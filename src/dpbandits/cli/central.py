@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
+ARMS_WERE_READ = (
+    "The list of arms was read from the table and is published. The promise holds only if this list is "
+    "public anyway: name the arms with --arms."
+)
+
 app = typer.Typer(
     help="Trusted server: learn a policy from logged data, and publish it once.", no_args_is_help=True
 )
@@ -162,7 +167,7 @@ def learn(
 ) -> None:
     """Learn a policy privately from logged bandit data, publish it once, and print the guarantee."""
     from dpbandits._checks import one_of
-    from dpbandits.central.logged.logged_table import READ_ARMS, LoggedTable
+    from dpbandits.central.logged.logged_table import LoggedTable
     from dpbandits.central.logged.once import folder_of_run, publish_once
     from dpbandits.central.logged.policy import ReleaseName
     from dpbandits.privacy.definitions import JointDP
@@ -235,7 +240,7 @@ def learn(
             log, out, promise, horizon=horizon, bound=bound, uniform_contexts=uniform_contexts, account=paying
         )
     if log.arms_were_read:
-        error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)
+        error_console().print(f"Warning: {ARMS_WERE_READ}", soft_wrap=True, markup=False)
     typer.echo(published.function.guarantee.explain())
     private = folder_of_run(out.resolve()).name
     error_console().print(

@@ -27,7 +27,7 @@ _COMMANDS = {
     "calibrate": ("promise:calibrate", "Print the noise that a privacy promise needs."),
     "guarantee": (
         "promise:guarantee",
-        "Print the privacy statement of a configured policy. No data is read.",
+        "Print the privacy statement of a configured policy, as text, HTML or PDF. No data is read.",
     ),
     "audit": (
         "audit:audit",

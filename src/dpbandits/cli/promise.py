@@ -1,5 +1,6 @@
 """`dpbandits calibrate` and `guarantee`: the noise that a promise needs, and its statement, without data."""
 
+import json
 import math
 import tomllib
 from importlib import import_module
@@ -13,9 +14,11 @@ from dpbandits._reading import json_object, reading
 from dpbandits.cli.console import console, numbers_table, print_json
 from dpbandits.cli.options import AsJson
 from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.pages import Paper
 
 if TYPE_CHECKING:
     from dpbandits.policy.kept import KeptPolicy
+    from dpbandits.privacy import Guarantee
 
 __all__ = ["calibrate", "guarantee"]
 
@@ -71,22 +74,48 @@ def gaussian(
 
 
 def guarantee(
-    config: Annotated[
-        Path, Argument(help="Configuration of a policy: a .json file from to_config(), or a .toml file.")
+    source: Annotated[
+        Path,
+        Argument(
+            metavar="FILE",
+            help="Configuration of a policy (.json from to_config(), or .toml), or a statement (.json).",
+        ),
     ],
     *,
+    annex: Annotated[bool, Option("--annex", help="Print the annex for experts, too.")] = False,
+    html: Annotated[
+        Path | None, Option(help="Write the statement and its annex as HTML to this file.")
+    ] = None,
+    pdf: Annotated[Path | None, Option(help="Write both as PDF to this file (extra `pdf`).")] = None,
+    paper: Annotated[Paper, Option(help="Paper of the PDF: A4 or Letter.")] = "A4",
     as_json: AsJson = False,
 ) -> None:
-    """Print the privacy statement of a configured policy. No data is read."""
-    parameters = _read_config(config)
+    """Print the privacy statement of a configured policy, as text, HTML or PDF. No data is read."""
+    found = _guarantee_in(source)
+    if html is not None:
+        html.write_text(found.to_html(), encoding="utf-8")
+    if pdf is not None:
+        pdf.write_bytes(found.to_pdf(paper=paper))
+    if as_json:
+        typer.echo(found.to_json())
+    elif annex or (html is None and pdf is None):
+        typer.echo(found.explain() + (f"\n\n\n{found.annex()}" if annex else ""))
+
+
+def _guarantee_in(path: Path) -> "Guarantee":
+    """Return the statement in a file, or that of the policy that a file configures."""
+    from dpbandits.privacy import Guarantee
+
+    parameters = _read_config(path)
+    if {"definition", "observers", "assumptions"} <= parameters.keys():
+        return Guarantee.from_json(json.dumps(parameters))
     policies = _policies()
     by_kind = {policy.kind: policy for policy in policies.values()}  # names in the output of to_config
     kind = parameters.get("policy")
     policy_class = {**by_kind, **policies}.get(kind) if isinstance(kind, str) else None
     if policy_class is None:
-        raise InvalidParameter(f"{config}: key 'policy' must be one of {', '.join(policies)}")
-    promised = policy_class.from_config({**parameters, "policy": policy_class.kind}).guarantee
-    typer.echo(promised.to_json() if as_json else promised.explain())
+        raise InvalidParameter(f"{path}: key 'policy' must be one of {', '.join(policies)}")
+    return policy_class.from_config({**parameters, "policy": policy_class.kind}).guarantee
 
 
 def _policies() -> "dict[str, type[KeptPolicy]]":

@@ -1,4 +1,4 @@
-"""The statement a curator makes about a release, part by part."""
+"""Statement of a curator about a release of rows and its answers."""
 
 import math
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,
     LEDGER_IS_ONE,
     check_noise_status,
+    enforced,
     in_order,
-    kept,
     protected_from,
     reason,
     shown_to,
-    trusted,
+    unchecked,
 )
 from dpbandits.tables import DateRange
 
@@ -35,11 +35,11 @@ _THEOREMS = {
         "The noise on the lattice has probabilities proportional to exp(-a |k|) with one normaliser for all "
         "rows, so by the triangle inequality no output is more than exp(a |x - x'|) times as likely under "
         "one position as under another (metric differential privacy, Chatzikokolakis et al. 2013); rounding "
-        "to the lattice is counted in a. The derivation stands in dpbandits.privacy.rows."
+        "to the lattice is counted in a (derivation: dpbandits.privacy.rows)."
     ),
     "gaussian": (
-        "Gaussian noise, as stated, on an integer vector whose centre moves by at most the stated "
-        "sensitivity, rounding counted in (Canonne, Kamath, Steinke 2020, Theorem 14, of "
+        "Gaussian noise, as stated, on an integer vector whose centre changes by at most the stated "
+        "sensitivity, rounding included (Canonne, Kamath, Steinke 2020, Theorem 14, of "
         "discrete noise; Dong, Roth, Su 2022 of real-valued noise that is rounded)."
     ),
     "randomised_response": (
@@ -51,23 +51,23 @@ _THEOREMS = {
 _ANSWER_THEOREM = (
     " An answer is rounded to a lattice and has Laplace noise of the stated scale on it, whose probabilities "
     "are proportional to exp(-a |k|): two answers as far apart as stated give any output with probabilities "
-    "within exp of what answers are stated to lose."
+    "within a factor of exp of the stated epsilon of answers."
 )
 _ONE_ROW = (
-    " Neighbours differ in one row, which is answered at most once, so that its position and its answer add "
-    "up by basic composition."
+    " Neighbouring tables differ in one row, which is answered at most once, so that its position and its "
+    "answer add up by basic composition."
 )
 _ROWS_THEOREM = (
-    " Noise of its own keeps for each row epsilon and delta divided by {most}, and the at most {most} rows "
-    "in which neighbours differ add up by basic composition."
+    " The noise of each row satisfies epsilon and delta divided by {most}, and the at most {most} rows "
+    "in which neighbouring tables differ add up by basic composition."
 )
 _SEVERAL_ROWS = (
-    " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
-    "positions and their answers add up by basic composition."
+    " Neighbouring tables differ in at most {most} rows, each of which is answered at most once, so that "
+    "their positions and their answers add up by basic composition."
 )
+_DELTA_LIMIT = "Delta is so large that publishing one of {rows} raw rows would satisfy this promise."
 _DELTA_NOTE = (
-    "Delta is large: {:g} is at least one over the {} rows, and a mechanism that publishes one row as it is "
-    "would satisfy such a promise. This one adds its noise to every row, but the promise by itself says "
+    "This mechanism adds its noise to every row, but with a delta of {delta:g} the promise by itself says "
     "little: choose a delta well below one over the number of rows."
 )
 _ROWS_NOTE = (
@@ -77,11 +77,11 @@ _ROWS_NOTE = (
 
 
 def cost_of_rows(privacy: RowDP, answers: AnswerLaplace | None) -> Cost:
-    """Return what a release of rows and its answers cost an account, as far as promises say.
+    """Return the cost of a release of rows and its answers for an account, by their promises.
 
-    Neighbours differ in the rows of one person: positions move by at most `privacy.distance` and, where
-    answers are noised, each row's answer by at most `answers.distance`. A row's position and its one answer
-    compose basically.
+    Neighbouring tables differ in the rows of one person: positions change by at most `privacy.distance`
+    and, if answers are noised, each row's answer by at most `answers.distance`. The losses of a row's
+    position and of its one answer add up by basic composition.
     """
     epsilon, apart = exact(privacy.epsilon, name="epsilon"), 0.0
     if answers is not None:
@@ -106,20 +106,22 @@ def rows_guarantee(
     budgeted: bool,
     evaluated: bool,
 ) -> Guarantee:
-    """The guarantee of a release and of the answers that follow it.
+    """Return the guarantee of a release and of the answers that follow it.
 
     Args:
-        mechanism: what keeps `privacy.each_row` for each released input.
+        mechanism: mechanism that satisfies `privacy.each_row` for each released input.
         privacy: the promise.
-        scaling: of the columns.
-        counted: whether the rows of each person were counted, and surplus ones left out.
-        rows, cap: of the table; evaluations at most.
-        status: of the noise source.
-        answers: the noise on answers, or None where they are public.
-        pace: seconds after which an answer leaves; None: as soon as it is there.
-        durable, witnessed, budgeted: whether state and log are on disk, a ledger refuses a second copy of
-            them, and its account pays for every release of this table.
-        evaluated: whether answers come from a function or a program, which may fail, and not from a column.
+        scaling: public scaling of the columns.
+        counted: True if the rows of each person were counted, and surplus ones left out.
+        rows: number of rows of the table.
+        status: status of the noise source.
+        answers: the noise on answers, or None if they are public.
+        cap: largest number of evaluations.
+        pace: time in seconds after which an answer is given; None: as soon as it is there.
+        durable: True if state and log are on disk.
+        witnessed: True if a ledger refuses a second copy of them.
+        budgeted: True if an account pays for every release of this table.
+        evaluated: True if answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
     definition, most = privacy, privacy.rows_per_user
@@ -127,8 +129,12 @@ def rows_guarantee(
     loss = mechanism.definition.epsilon
     scale, moved, in_unit = loss, loss, LOG_RATIOS
     if isinstance(mechanism, LatticeMechanism):
-        scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
-    of_each = "" if most == 1 else " (below, sensitivity and certificate are those of one row)"
+        scale, moved, in_unit = (
+            mechanism.scale,
+            mechanism.reach,
+            "in public coordinates, L2, rounding included",
+        )
+    of_each = "" if most == 1 else " (sensitivity and certificate are those of one row)"
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own" + of_each,
@@ -147,7 +153,7 @@ def rows_guarantee(
         certificate = PureDP(epsilon) if pure else certificate.compose(*[certificate] * (most - 1))
         theorem += _ROWS_THEOREM.format(most=most)
     neighbours, unit = definition.neighbours, definition.unit
-    sees = "the released positions (exact answers come on top, and this promise says nothing of them)"
+    sees = "the released positions (not the exact answers)"
     if answers is not None:
         paid = PureDP(most * answers.epsilon)
         pure = isinstance(certificate, PureDP)
@@ -159,7 +165,7 @@ def rows_guarantee(
         if most > 1:
             changed, whose = f"those of one person, at most {most}", "each of these rows'"
         neighbours = (
-            f"two tables are neighbours when they have the same rows except {changed}, {whose} two positions "
+            f"two tables are neighbouring if they have the same rows except {changed}, {whose} two positions "
             f"are at most {definition.distance:g} apart (Euclidean distance after public scaling), and its "
             f"two answers differ by at most {answers.distance:g}"
         )
@@ -176,6 +182,12 @@ def rows_guarantee(
                 unit="in the answer's unit, rounding included; a row is in one of the releases only",
             )
         )
+    large_delta = definition.delta * rows >= 1.0
+    error = (
+        "Each row's cell is published, wrong with the stated probability."
+        if isinstance(mechanism, CellResponse)
+        else f"Each row's position is published with an error of about {mechanism.law.sd:.3g} per coordinate."
+    )
     return Guarantee(
         definition=definition,
         observers=(
@@ -185,9 +197,9 @@ def rows_guarantee(
         mechanisms=tuple(records),
         assumptions=in_order(
             (
-                *kept(*_kept(enforced=status == "enforced", **place)),
+                *_kept(enforced_noise=status == "enforced", **place),
                 *_whose(most, counted=counted),
-                *trusted(*_trusted(**place)),
+                *_trusted(**place),
                 *_answering(cap, noised=answers is not None, pace=pace, evaluated=evaluated),
             )
         ),
@@ -198,143 +210,176 @@ def rows_guarantee(
         delta=definition.delta,
         unit=unit,
         neighbours=neighbours,
+        limits=(
+            f"{error} Other knowledge may show whose row it is.",
+            *([EXACT_ANSWERS] if answers is None else []),
+            *([_DELTA_LIMIT.format(rows=rows)] if large_delta else []),
+        ),
         notes=(
             _distance_note(mechanism, mechanism.definition),
             *([] if most == 1 else [_ROWS_NOTE.format(most=most)]),
             _answers_note(answers, mechanism, evaluated=evaluated),
-            "What an attacker may still learn: how many rows there are; the shape of the whole cloud of "
+            "An attacker may still learn: the number of rows; the shape of the whole cloud of "
             "rows, since noise averages out over many; for each row, a position with an error of about "
             f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with "
-            "knowledge about the person, which released row is likely that person's.",
+            "knowledge about the person, the released row that is likely that person's.",
             _units_note(mechanism, scaling, definition.distance),
-            *([_DELTA_NOTE.format(definition.delta, rows)] if definition.delta * rows >= 1.0 else []),
+            *([_DELTA_NOTE.format(delta=definition.delta)] if large_delta else []),
         ),
     )
 
 
-def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
-    yield (
+EXACT_ANSWERS = "Answers are public and exact: this promise does not cover them."
+
+
+def _kept(*, enforced_noise: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[Assumption]:
+    yield enforced(
+        "public scaling",
         "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as "
         "the centre would be, and so are rows that cannot be read. If rows have ids of their own, the "
-        "evaluation of a row fails if its id is missing or another row has it too."
+        "evaluation of a row fails if its id is missing or another row has it too.",
     )
     if durable:
-        yield (
-            "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "
-            "release."
+        yield enforced(
+            "noise drawn once",
+            "Noise is drawn once, is durable before the release is shown, and publishing again gives the "
+            "same release.",
         )
-        yield "Each row is answered at most once, and an answer is durable before it is given."
+        text = "Each row is answered at most once, and an answer is durable before it is given."
+        yield enforced("one answer per row", text)
     else:
-        yield (
-            "While the curator's process lives: noise is drawn once, publishing again gives the same "
-            "release, and each row is answered at most once."
+        yield enforced(
+            "noise drawn once",
+            "While the curator's process runs, noise is drawn once, publishing again gives the same "
+            "release, and each row is answered at most once.",
         )
-    yield "A curator is not copied, pickled, used behind a fork or by two threads at once."
-    if enforced:
-        yield "Rows are shuffled by random numbers of the operating system before they get their numbers."
-        yield "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
+    text = "A curator is not copied, pickled, used behind a fork or by two threads at once."
+    yield enforced("single process", text)
+    if enforced_noise:
+        text = "Rows are shuffled by random numbers of the operating system before they get their numbers."
+        yield enforced("shuffled rows", text)
+        text = "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
+        yield enforced("exact sampling", text)
     if witnessed:
-        yield (
+        yield enforced(
+            "single copy",
             "Only one copy of the curator's directory is continued: the ledger refuses a second one, a "
             "restored backup and a shortened log of answers before anything is evaluated, and the directory "
-            "opens with the ledger only."
+            "opens with the ledger only.",
         )
     if budgeted:
-        yield "A release is charged to this account only if the account can pay for all of it."
+        text = "A release is charged to this account only if the account can pay for all of it."
+        yield enforced("privacy budget", text)
 
 
-def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
-    yield (
-        "Bounds, columns, mechanism, distance and every other parameter were chosen without looking at the "
-        "table."
+def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[Assumption]:
+    yield unchecked(
+        "public parameters",
+        "No parameter was chosen by looking at the table. This means bounds, columns, mechanism, "
+        "distance and every other parameter.",
     )
-    yield (
-        "That there is a release says nothing private: a table is refused only for its form (a missing "
+    yield unchecked(
+        "public existence",
+        "That there is a release reveals nothing private. A table is refused only for its form (a missing "
         "column, columns of different lengths), or if it has fewer rows than two or than `cap`. Rows "
-        "that are left out do not count."
+        "that are left out do not count.",
     )
-    yield (
-        "The curator's directory and process, and the operating system's random numbers, are out of the "
-        "attacker's reach."
+    yield unchecked(
+        "curator security",
+        "The curator's directory, process and random numbers are out of the attacker's reach. Random numbers "
+        "come from the operating system.",
     )
     if budgeted:
-        yield (
-            "Nothing else that is computed from the same rows leaves, but releases that the account pays for."
+        yield unchecked(
+            "no other release",
+            "Nothing else computed from the same rows is released, unless the account pays for it.",
         )
     else:
-        yield (
-            "Nothing else that is computed from the same rows leaves, and the table is released once (name a "
-            "ledger account to have further releases paid for)."
+        yield unchecked(
+            "no other release",
+            "Nothing else computed from the same rows is released, and the table is released once. (Name a "
+            "ledger account to have further releases paid for.)",
         )
     if witnessed or budgeted:
         yield LEDGER_IS_ONE
     if not durable:
-        yield (
-            "The curator is made once: it has no secret directory, and made again it would draw and answer "
-            "anew."
+        yield unchecked(
+            "one curator",
+            "The curator is made once. It has no secret directory: made again, it would draw and answer anew."
+            "",
         )
     elif not witnessed:
-        yield (
-            "Only one copy of the curator's directory is continued, and nobody shortens its log of answers"
-            + LEDGER_CHECKS_COPIES
+        yield unchecked(
+            "single copy",
+            "Only one copy of the curator's directory is continued, with its whole log of answers"
+            + LEDGER_CHECKS_COPIES,
         )
 
 
 def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
     if not counted:
-        yield from trusted(
+        yield unchecked(
+            "one row per person",
             "One person has one row. A person with k rows, or with k rows of relatives that have the same "
-            "content, loses k times as much."
+            "content, loses k times as much.",
         )
         return
-    yield from kept(
-        f"Of one person at most {most} row(s) are released and answered: further ones are left out, by the "
-        "column that says whose a row is, and so are rows whose person has no readable id. The number of "
-        "released rows shows how many are left; the promise does not hide it."
+    yield enforced(
+        "contribution bound",
+        f"At most {most} row(s) of one person are released and answered: further ones are left out, by the "
+        "column that names the person, and so are rows whose person has no readable id. The number of "
+        "released rows shows how many are left; the promise does not hide it.",
     )
-    yield from trusted(
+    yield unchecked(
+        "named rows",
         "A row belongs to the person that its column names. A person whose relatives have rows with the "
-        "same content loses as much again for each such row."
+        "same content loses as much again for each such row.",
     )
 
 
 def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -> Iterator[Assumption]:
-    yield from kept(
+    yield enforced(
+        "evaluations counted",
         f"At most {cap} answers are given or evaluations begun, those that fail included; each is counted "
-        "before it begins."
+        "before it begins.",
     )
     if not evaluated:
-        yield from trusted(
-            "How long an answer takes does not depend on private data (it is read from a column)."
-        )
+        text = "The time that an answer takes does not depend on private data. It is read from a column."
+        yield unchecked("answer times", text)
         return
     if noised:
-        yield from kept(
+        yield enforced(
+            "failures look alike",
             "An evaluation that fails, is stopped or gives no finite number is answered once, as the middle "
-            "of the public bounds and under the same noise: no reply tells it from another."
+            "of the public bounds and under the same noise: no reply tells it from another.",
         )
-        yield from trusted(
-            "An answer depends on its own row alone, except that rows with the same id of their own all fail."
+        yield unchecked(
+            "independent answers",
+            "An answer depends on its own row alone. One exception: rows with the same id of their own all "
+            "fail.",
         )
     if pace is None:
-        yield from trusted(
-            "How long an evaluation takes, which the modeler can measure, and whether the curator's process "
-            "outlives it, do not depend on private data (answer_after gives every answer the same time)."
+        yield unchecked(
+            "evaluation times",
+            "Evaluation times, and whether the curator's process outlives each, do not depend on private "
+            "data. The modeler can measure both (answer_after gives every answer the same time).",
         )
         return
-    yield from kept(
-        f"An answer, or the reply that there is none, leaves {pace:g} seconds after its evaluation began; a "
-        "program is stopped, and has failed, at half of that."
+    yield enforced(
+        "answer times",
+        f"An answer, or the reply that there is none, is given {pace:g} seconds after its evaluation began; "
+        "a program is stopped, and has failed, at half of that.",
     )
-    yield from trusted(
-        f"No function takes longer than these {pace:g} seconds, and the curator's process outlives every "
-        f"evaluation. (A late answer leaves at the next multiple of {pace:g} seconds, which the modeler "
-        "can measure.)"
+    yield unchecked(
+        "evaluation times",
+        f"No function takes longer than {pace:g} seconds, and the curator's process outlives every "
+        f"evaluation. (A late answer is given at the next multiple of {pace:g} seconds, which the modeler "
+        "can measure.)",
     )
 
 
 def _loss(mechanism: RowMechanism) -> str:
-    """The loss between two positions D apart, as its mechanism has it, rounding counted in."""
+    """Return the loss between two positions D apart, rounding included."""
     definition = mechanism.definition
     if isinstance(mechanism, L2Laplace):
         rounding = mechanism.step * math.sqrt(mechanism.dim)
@@ -360,7 +405,7 @@ def _distance_note(mechanism: RowMechanism, definition: RowDP) -> str:
     if isinstance(mechanism, CellResponse):
         return (
             "Distant rows: the loss is epsilon between any two positions in the public cube, near or far. "
-            "What a cell hides is which cell, with the probability stated."
+            "The release hides the true cell, with the probability stated."
         )
     distance = definition.distance
     rows = [
@@ -373,7 +418,7 @@ def _distance_note(mechanism: RowMechanism, definition: RowDP) -> str:
         f"Distant rows lose more: the promise is for two positions at most {distance:g} apart. The further "
         "apart two positions are, the easier they are told apart from the release (" + "; ".join(rows) + "). "
         f"For positions D apart the loss is {_loss(mechanism)}. "
-        "The release hides where in its neighbourhood a row lies, not which neighbourhood it lies in."
+        "The release hides the place of a row within its neighbourhood, not the neighbourhood."
     )
 
 
@@ -381,17 +426,17 @@ def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism, *, eva
     if answers is None:
         told = ", and so does the reply that an evaluation gave no answer" if evaluated else ""
         return (
-            "Answers are public and exact, and no part of this promise covers them: an answer f(x) tells "
-            f"about x by itself{told}, and whoever knows the answer of a person's row from elsewhere finds "
-            "the row by it, with its released position and the fact that it was asked for. Noise on the "
-            "answers is the remedy (AnswerLaplace)."
+            "Answers are public and exact, and no part of this promise covers them: an answer f(x) reveals "
+            f"something about x by itself{told}, and whoever knows the answer of a person's row from "
+            "elsewhere finds the row by it, with its released position and the fact that it was asked for. "
+            "Noise on the answers is the remedy (AnswerLaplace)."
         )
     return (
         f"Answers are noised: epsilon {answers.epsilon:g} of the total pays for two answers at most "
         f"{answers.distance:g} apart; answers u apart lose {answers.epsilon:g} (u + {answers.step:.3g})/"
         f"({answers.distance:g} + {answers.step:.3g}), the {answers.step:.3g} for rounding. A row "
-        f"that moves by D also loses on its position: {_loss(mechanism)}. Rows that are never asked for lose "
-        "nothing on their answers."
+        f"whose position changes by D also loses on its position: {_loss(mechanism)}. Rows that are never "
+        "asked for lose nothing on their answers."
     )
 
 

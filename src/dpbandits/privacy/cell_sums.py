@@ -130,11 +130,13 @@ class CellSums:
     def record(self, releases: int) -> MechanismRecord:
         """Return the description of this mechanism for a guarantee and the log of releases."""
         return MechanismRecord(
-            name="centred rewards summed in public cells",
+            name="sums of centred rewards in public cells",
             law="discrete Laplace",
             scale=self.scale,
             sensitivity=self.sensitivity,
             certificate=PureDP(self.epsilon),
             releases=releases,
-            unit="in lattice units of 2^-21 of the reward range, absolute values summed over cells",
+            unit="in units of the released integers, L1 over cells",
+            step=CENTRED,
+            shown_in="in reward units, L1 over cells",
         )

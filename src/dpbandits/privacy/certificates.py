@@ -66,6 +66,8 @@ class Certificate(Configured, ABC):
 
     adds_linearly: ClassVar[bool] = False
     wording: ClassVar[str]
+    rule: ClassVar[str]
+    """Composition rule, as an annex states it."""
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
@@ -152,6 +154,7 @@ class PureDP(Certificate):
     """A bound `epsilon` on all log-likelihood ratios of the output between neighbouring data sets."""
 
     wording = "pure differential privacy, epsilon = {epsilon}"
+    rule = "basic composition, epsilons add up"
     adds_linearly = True
 
     epsilon: float
@@ -200,7 +203,8 @@ class PureDP(Certificate):
 class GaussianDP(Certificate):
     """A mechanism that is no easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
 
-    wording = "Gaussian differential privacy, mu = {mu}"
+    wording = "Gaussian differential privacy (GDP), mu = {mu}"
+    rule = "GDP composition, squares of mu add up"
 
     mu: float
 
@@ -235,7 +239,8 @@ class GaussianDP(Certificate):
 class ZeroConcentratedDP(Certificate):
     """A Renyi divergence of every order alpha > 1 between neighbouring data sets of at most alpha `rho`."""
 
-    wording = "zero-concentrated differential privacy, rho = {rho}"
+    wording = "zero-concentrated differential privacy (zCDP), rho = {rho}"
+    rule = "zCDP composition, rhos add up"
 
     rho: float
 
@@ -284,7 +289,8 @@ class NearGaussianDP(Certificate):
             all draws that one user can touch; see `rounding_distance` and `dpbandits.privacy.noise`.
     """
 
-    wording = "within total variation {distance} of Gaussian differential privacy, mu = {mu}"
+    wording = "Gaussian differential privacy (GDP), mu = {mu}, up to total variation {distance}"
+    rule = "GDP composition, squares of mu and total variations add up"
 
     mu: float
     distance: float
@@ -334,6 +340,7 @@ class PureBeside(Certificate):
     """
 
     wording = "pure differential privacy, epsilon = {epsilon}"
+    rule = "basic composition of a pure epsilon with the other certificate"
 
     epsilon: float
     other: Certificate
@@ -367,7 +374,7 @@ class PureBeside(Certificate):
 
     def describe(self) -> str:
         """Return both certificates in a few words."""
-        return f"{super().describe()}, together with: {self.other.describe()}"
+        return f"{super().describe()}, composed with {self.other.describe()}"
 
 
 # Cached, because statements compute these numbers each time that they are shown.

@@ -1,9 +1,8 @@
-"""What can be promised: joint, local and row-level differential privacy, or nothing.
+"""Definitions of privacy: joint, local and row-level differential privacy, or none.
 
-A definition holds the numbers that a user chooses and says in words what they mean: it has a `title`,
-`epsilon` and `delta`, a `unit` (whose data is protected as one piece), `neighbours` (which two inputs nobody
-may tell apart) and `left_out`, sentences on what is not covered. How noise keeps the promise is the business
-of the other files.
+A definition holds the numbers that a user chooses and says in words what they mean. It has a `title`,
+`epsilon` and `delta`, a `unit` (the data that is protected as one piece), `neighbours` (the adjacency of two
+inputs) and `left_out` (sentences on what is not promised). The other modules have mechanisms for it.
 """
 
 import math
@@ -31,24 +30,21 @@ __all__ = [
 ]
 
 MOST_ROWS = 1 << 24
-"""Rows of any table, and so of one person."""
+"""Largest number of rows of a table, and so of one person."""
 
 LARGE_DELTA = 1e-3
-"""A delta above this is large whatever the number of users: one run in a thousand may say everything."""
+"""A delta above this warns, whatever the number of users: one run in a thousand may reveal everything."""
 
 _DEFINITIONS: "Registry[Definition]" = Registry("a definition", label="kind")
 
 _LEFT_OUT = math.nan
-"""Stands where an argument is needed and was left out: that is answered in words."""
+"""Default of an argument that must be given; its error says how."""
 
-_GENERAL_FACTS = (
-    "What is true of people in general may be learned, with or without the one who is protected, and may "
-    "then be applied to that one."
-)
+_GENERAL_FACTS = "Facts about people in general may be learned, and applied to the protected person."
 
 
 class LargeDelta(DPBanditsWarning):
-    """delta is so large that publishing a few users' raw data would be allowed by it."""
+    """Warning about a delta that would allow a mechanism to publish some users' raw data."""
 
 
 def warn_if_delta_large(delta: float, n_users: int) -> None:
@@ -56,7 +52,7 @@ def warn_if_delta_large(delta: float, n_users: int) -> None:
 
     Args:
         delta: the delta of a definition.
-        n_users: how many users (or rounds, where every user has one) the promise covers.
+        n_users: number of users that the promise covers, or of rounds if every user has one.
 
     Example:
         >>> warn_if_delta_large(1e-6, 10_000)
@@ -81,7 +77,7 @@ def _warn_above_threshold(delta: float) -> None:
 
 
 def _share_of(amount: float, parts: int) -> float:
-    """The largest float64 of which `parts` are at most `amount`."""
+    """Return the largest float64 whose product with `parts` is at most `amount`."""
     share = amount / parts
     while Fraction(share) * parts > Fraction(amount):
         share = math.nextafter(share, 0.0)
@@ -89,7 +85,7 @@ def _share_of(amount: float, parts: int) -> float:
 
 
 def counted(n: int, noun: str) -> str:
-    """The number with its noun: "1 round", "2 rounds"."""
+    """Return the number with its noun: "1 round", "2 rounds"."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
@@ -97,18 +93,18 @@ def counted(n: int, noun: str) -> str:
 @_DEFINITIONS.add("JointDP")
 @dataclass(frozen=True)
 class JointDP(Configured):
-    """Joint differential privacy: what everybody else sees says little about one user.
+    """Joint differential privacy: everything that others see reveals little about one user.
 
     For every user, everything that the others receive and everything that is released has nearly the
     same distribution when that user's whole contribution is replaced. The user's own actions are not
-    covered (they are for the user), and a trusted server sees raw data.
+    covered, as they are for the user, and a trusted server sees raw data.
 
     Args:
         epsilon: privacy loss, above 0.
         delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
-        rounds_per_user: how many rounds one user may take part in; the whole of them is protected.
-        user_ids: whether asks and rows name their user, by which this bound is enforced. Without ids it is an
-            assumption of the guarantee that nobody checks.
+        rounds_per_user: contribution bound: largest number of rounds of one user, protected together.
+        user_ids: True if asks and rows name their user, which enforces this bound. Without ids the bound is
+            an unchecked assumption of the guarantee.
 
     Raises:
         InvalidParameter: a number outside its range.
@@ -127,13 +123,12 @@ class JointDP(Configured):
     rounds_per_user: int = 1
     user_ids: bool = True
     neighbours: ClassVar[str] = (
-        "two histories are neighbours when one user's whole contribution (the decision sets or "
-        "contexts, the rewards, and whether a reward was reported at all) is replaced by any other "
-        "and everybody else's is unchanged"
+        "two histories are neighbouring if one user's whole contribution (the decision sets or contexts, the "
+        "rewards, and whether a reward was reported at all) is replaced by any other, and everybody else's "
+        "is unchanged (replace one user)"
     )
     left_out: ClassVar[tuple[str, ...]] = (
-        "The action that a user receives may depend on that user's own data: whoever sees it may learn "
-        "from it about that user.",
+        "A user's action may reveal that user's own data.",
         _GENERAL_FACTS,
     )
 
@@ -146,7 +141,7 @@ class JointDP(Configured):
 
     @property
     def unit(self) -> str:
-        """Whose data is protected as one piece."""
+        """Data that is protected as one piece."""
         rounds = counted(self.rounds_per_user, "round")
         return f"one user: everything the user contributes in at most {rounds}"
 
@@ -155,7 +150,7 @@ class JointDP(Configured):
 @_DEFINITIONS.add("LocalDP")
 @dataclass(frozen=True)
 class LocalDP(Configured):
-    """Local differential privacy: the one report that leaves a device says little about its user.
+    """Local differential privacy: the one report that a device sends reveals little about its user.
 
     Args:
         epsilon: privacy loss of the report, above 0; delta is 0.
@@ -168,10 +163,10 @@ class LocalDP(Configured):
     epsilon: float
     delta: ClassVar[float] = 0.0
     unit: ClassVar[str] = "one user: the one (context, reward) that the device reports on"
-    neighbours: ClassVar[str] = "any two pairs (context, reward) that the device could hold are neighbours"
+    neighbours: ClassVar[str] = "any two pairs (context, reward) that the device could hold are neighbouring"
     left_out: ClassVar[tuple[str, ...]] = (
-        "That a device took part, when and from where it sent its report, and which published version it "
-        "answered, is not hidden.",
+        "Participation, the time and origin of the report, and the published version that it answers are not "
+        "hidden.",
         _GENERAL_FACTS,
     )
 
@@ -183,14 +178,14 @@ class LocalDP(Configured):
 @_DEFINITIONS.add("RowDP")
 @dataclass(frozen=True)
 class RowDP(Configured):
-    """Row-level differential privacy: a released table says little about where one row lies.
+    """Row-level differential privacy: a released table reveals little about the position of one row.
 
     Args:
-        epsilon: privacy loss for a row that moves by at most `distance`, above 0.
+        epsilon: privacy loss for a row whose position changes by at most `distance`, above 0.
         delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
         distance: Euclidean distance, after public scaling, up to which two positions of one row are
-            protected against each other.
-        rows_per_user: how many rows one person may have; all of them are protected together.
+            indistinguishable to the stated degree.
+        rows_per_user: contribution bound: largest number of rows of one person, protected together.
 
     Raises:
         InvalidParameter: a number outside its range.
@@ -226,13 +221,13 @@ class RowDP(Configured):
 
     @property
     def each_row(self) -> "RowDP":
-        """What noise that is drawn for each row on its own has to keep.
+        """Definition that noise on a single row must satisfy.
 
-        **Proof.** Between neighbours the m rows of one person move, each by at most `distance`; the others
-        stay. Rows are noised independently of each other: going from one table to the other row by row, each
-        step is (epsilon', delta')-indistinguishable, and so m steps are (m epsilon', m delta'), as m
-        mechanisms on data of their own compose. With epsilon' and delta' an m-th, rounded down, that is at
-        most the promise.
+        **Proof.** Between neighbouring tables the m rows of one person change, each by at most `distance`;
+        the others do not. Rows are noised independently of each other. Going from one table to the other row
+        by row, each step is (epsilon', delta')-indistinguishable. The m steps together are (m epsilon',
+        m delta'), as m mechanisms on data of their own compose. With epsilon' and delta' an m-th, rounded
+        down, that is at most the promise.
         """
         if self.rows_per_user == 1:
             return self
@@ -240,36 +235,36 @@ class RowDP(Configured):
         return RowDP(epsilon=shares[0], delta=shares[1], distance=self.distance)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready; `rows_per_user` where a person may have more than one."""
+        """Return the JSON-ready form, with `rows_per_user` if it is more than one."""
         config = super().to_config()
         return {key: value for key, value in config.items() if (key, value) != ("rows_per_user", 1)}
 
     @property
     def unit(self) -> str:
-        """Whose data is protected as one piece."""
-        moved = f"up to a move of {self.distance:g} after public scaling"
+        """Data that is protected as one piece."""
+        moved = f"up to a distance of {self.distance:g} after public scaling"
         if self.rows_per_user == 1:
             return f"one row of the table, {moved}"
         return f"one person: at most {self.rows_per_user} rows of the table, each {moved}"
 
     @property
     def neighbours(self) -> str:
-        """Which two inputs nobody may tell apart."""
+        """Adjacency of two tables."""
         changed, whose = "one", "that row's"
         if self.rows_per_user > 1:
             changed, whose = f"those of one person, at most {self.rows_per_user}", "each of these rows'"
         return (
-            f"two tables are neighbours when they have the same rows except {changed}, and {whose} two "
+            f"two tables are neighbouring if they have the same rows except {changed}, and {whose} two "
             f"positions are at most {self.distance:g} apart (Euclidean distance after public scaling)"
         )
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the promise does not cover, in sentences."""
+        """Sentences on what is not promised."""
         return (
-            f"Two positions of a row that are more than {self.distance:g} apart are not hidden from each "
-            "other to this degree.",
-            "That a row is in the table, and how many rows there are, is not hidden.",
+            f"Two positions of a row that are more than {self.distance:g} apart are not protected to this "
+            "degree.",
+            "Membership in the table, and the number of rows, are not hidden.",
             _GENERAL_FACTS,
         )
 
@@ -277,13 +272,13 @@ class RowDP(Configured):
 @_DEFINITIONS.add("NoPrivacy")
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Configured):
-    """No promise: for baselines that privacy is compared with."""
+    """No promise: for baselines with which private policies are compared."""
 
     title: ClassVar[str] = "no privacy"
     epsilon: ClassVar[float] = math.inf
     delta: ClassVar[float] = 1.0
     unit: ClassVar[str] = "nobody"
-    neighbours: ClassVar[str] = "no two inputs are hidden from each other"
+    neighbours: ClassVar[str] = "no two inputs are indistinguishable"
     left_out: ClassVar[tuple[str, ...]] = ()
 
 

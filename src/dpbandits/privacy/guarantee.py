@@ -1,11 +1,13 @@
-"""`Guarantee`: what a policy promises, on what it stands, and how that reads to a privacy officer.
+"""`Guarantee`: a promise of privacy, what it rests on, and its statement.
 
-A guarantee is public: it is computed from the parameters of a policy, never from data.
+The statement has a page to sign (`explain`) and an annex for experts (`annex`). A guarantee is public: it is
+computed from the parameters of a policy, never from data.
 """
 
+import hashlib
 import json
 import math
-import textwrap
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
@@ -14,10 +16,11 @@ from dpbandits._config import Configured, parse_fields, plain
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy import certificates, definitions
+from dpbandits.privacy import certificates, definitions, pages
 from dpbandits.privacy.calibration import membership_bound
-from dpbandits.privacy.certificates import Certificate, rounded_up
+from dpbandits.privacy.certificates import Certificate, PureDP, rounded_up
 from dpbandits.privacy.definitions import Definition, NoPrivacy
+from dpbandits.privacy.pages import Page, Paper, Section
 
 __all__ = ["LOG_RATIOS", "Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
 
@@ -28,20 +31,20 @@ so nobody is protected; broken: published with a promise that an attack refutes;
 _FORMAT = 1
 """Version of the JSON form."""
 
-_WIDTH = 100
-
 LOG_RATIOS = "in log-likelihood ratios"
 """Unit of the records of randomised responses, to which no noise is added."""
+
+_FIRST_SENTENCE = re.compile(r"(.*?[.?!])(\s|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observer(Configured):
-    """Somebody who sees something.
+    """A party that sees something.
 
     Args:
         who: a noun phrase, such as "the server".
-        sees: what they see, a noun phrase, such as "every decision set and reward".
-        protected: whether the guarantee holds against what this observer sees.
+        sees: a noun phrase for the data that this party sees, such as "every decision set and reward".
+        protected: True if the guarantee holds against what this observer sees.
     """
 
     who: str
@@ -51,15 +54,26 @@ class Observer(Configured):
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption(Configured):
-    """Something the guarantee stands on.
+    """A condition on which the guarantee rests.
 
     Args:
-        text: a full sentence.
-        enforced: True where the software makes it so; False where the operator must see to it.
+        name: two or three words by which the statement refers to it.
+        text: full sentences. The first one states the condition by itself: the page to sign shows it alone.
+        enforced: True if the software makes it hold; False if the operator must.
+        part: the part of the statement whose assumption it is, such as "published function"; empty for the
+            policy's own.
     """
 
+    name: str
     text: str
     enforced: bool
+    part: str = ""
+
+    @property
+    def line(self) -> str:
+        """First sentence of the text."""
+        found = _FIRST_SENTENCE.match(self.text)
+        return self.text if found is None else found[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +81,15 @@ class MechanismRecord(Configured):
     """One use of noise.
 
     Args:
-        name: what is released.
-        law: the noise's law, such as "discrete Gaussian".
+        name: the released quantity.
+        law: the noise's distribution, such as "discrete Gaussian".
         scale: its scale parameter, in `unit`.
-        sensitivity: what one privacy unit can move, over all releases together, in `unit`.
-        certificate: what all releases of this mechanism together give away; None where nothing is proven.
-        releases: how many releases there are at most.
-        unit: what scale and sensitivity count.
+        sensitivity: largest change that neighbouring inputs make to all releases together, in `unit`.
+        certificate: privacy loss of all releases of this mechanism together; None where nothing is proven.
+        releases: largest number of releases.
+        unit: the exact unit of scale and sensitivity, often a step of a lattice of integers.
+        step: value of one `unit` in `shown_in`.
+        shown_in: the unit in which people read scale and sensitivity; by default `unit`.
     """
 
     name: str
@@ -83,26 +99,40 @@ class MechanismRecord(Configured):
     certificate: Certificate | None
     releases: int
     unit: str = "in units of the released numbers"
+    step: float = 1.0
+    shown_in: str = ""
     config_parsers: ClassVar[Mapping[str, Any]] = {"certificate": certificates.from_config}
+
+    def describe(self) -> str:
+        """Return a line with name, noise and certificate, in the unit that people read."""
+        releases = "1 release" if self.releases == 1 else f"at most {self.releases} releases"
+        proven = "nothing is proven" if self.certificate is None else self.certificate.describe()
+        noise, unit = self.law, self.shown_in or self.unit
+        if self.unit != LOG_RATIOS:
+            moved = rounded_up(self.sensitivity * self.step, 6)
+            noise += f" noise of scale {self.scale * self.step:.6g} (rounded); sensitivity at most {moved}"
+            noise += f", all releases together ({unit})"
+        return f"{_capital(self.name)}: {releases}; {noise}. Certificate: {proven}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(Seen):
-    """What is promised to whom, against whom, and why it holds.
+    """A promise of privacy, the observers that it covers, and the reasons why it holds.
 
     Args:
         definition: the definition of privacy, with its numbers.
-        observers: who sees what; with a promise, at least one of them is protected against.
+        observers: parties and what they see; a promise covers at least one of them.
         mechanisms: every use of noise.
-        assumptions: all that the guarantee stands on.
+        assumptions: every condition on which the guarantee rests.
         theorem: the reason why it holds, with its source.
         status: see `Status`.
-        certificate: the strongest statement that is proven; needed by `enforced` and `simulated`, from
-            which it must prove (epsilon, delta); None for `broken` and `none`.
-        epsilon, delta: the promise; by default the definition's. Claimed, not kept, when broken.
-        unit, neighbours: by default the definition's.
-        attack: names the attack that refutes a `broken` guarantee.
-        notes: further full sentences for the reader.
+        certificate: the strongest proven bound on the privacy loss. `enforced` and `simulated` need one that
+            implies (epsilon, delta); `broken` and `none` have None.
+        epsilon, delta: the promise; by default the definition's. When broken, the claim.
+        unit, neighbours: privacy unit and adjacency; by default the definition's.
+        attack: the attack that refutes a `broken` guarantee.
+        limits: further sentences for the page to sign on what is not promised, after the definition's.
+        notes: further sentences for the annex.
 
     Raises:
         InvalidParameter: the parts contradict each other: an unknown status, a certificate that does not
@@ -127,6 +157,7 @@ class Guarantee(Seen):
     unit: str = ""
     neighbours: str = ""
     attack: str | None = None
+    limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -135,7 +166,7 @@ class Guarantee(Seen):
                 object.__setattr__(self, name, getattr(self.definition, name))
         for name in ("unit", "neighbours"):
             object.__setattr__(self, name, getattr(self, name) or getattr(self.definition, name))
-        for name in ("observers", "mechanisms", "assumptions", "notes"):
+        for name in ("observers", "mechanisms", "assumptions", "limits", "notes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.status not in get_args(Status):
             raise InvalidParameter(f"status is {self.status!r}, expected one of {get_args(Status)}")
@@ -152,7 +183,7 @@ class Guarantee(Seen):
         if self.certificate is None:
             raise InvalidParameter(f"status {self.status} needs a certificate")
         if not any(observer.protected for observer in self.observers):
-            raise InvalidParameter("a promise needs an observer against whom it holds")
+            raise InvalidParameter("a promise needs an observer whom it covers")
         if self.certificate.delta_at(self.epsilon) > self.delta:
             raise InvalidParameter(
                 f"the certificate ({self.certificate.describe()}) does not prove "
@@ -181,7 +212,7 @@ class Guarantee(Seen):
         return math.inf if self.certificate is None else self.certificate.epsilon_at(delta)
 
     def membership_bound(self) -> float:
-        """Best success rate of a guess between two equally likely neighbours; 1 where nothing is proven.
+        """Best success rate of a guess between two equally likely neighbours; 1 if nothing is proven.
 
         For simulated noise, what it would be if the noise were secret.
         """
@@ -190,87 +221,127 @@ class Guarantee(Seen):
         return min(self.certificate.membership_bound(), membership_bound(self.epsilon, self.delta))
 
     def explain(self) -> str:
-        """The guarantee in prose: for whom, against whom, what, how, and on which assumptions."""
-        return "\n".join(
-            textwrap.fill(line, _WIDTH, subsequent_indent="  " if line.startswith("- ") else "")
-            for line in self._prose().split("\n")
-        )
+        """Return the page to sign as text: promise, people, observers, limits and assumptions to check."""
+        return pages.as_text(self.pages()[0])
 
-    def _prose(self) -> str:
-        """The same, in lines of any length."""
-        if self.status == "none":
-            parts = [_HEADLINES["none"], self._observers(), *self.notes]
-        elif self.status == "broken":
-            claim = f"What was claimed: {self.definition.title} at {self._numbers()}."
-            parts = [_HEADLINES["broken"], f"The attack: {self.attack}", claim, self._protected()]
-            parts += [self._observers(), self._mechanisms(), *self.notes]
-        else:
-            parts = [_HEADLINES[self.status]]
-            parts += [f"The promise: {self.definition.title} at {self._numbers()}.", self._protected()]
-            parts += [self._observers(), self._meaning()]
-            left_out = [f"- {text}" for text in self.definition.left_out]
-            parts += ["\n".join(["What is not promised:", *left_out]), self._mechanisms()]
-            parts += [self._assumptions(), f"Why it holds: {self.theorem}", *self.notes]
-        return "\n\n".join(part for part in parts if part)
+    def annex(self) -> str:
+        """Return the annex for experts as text: mechanisms, composition, theorem and all assumptions."""
+        return pages.as_text(self.pages()[1])
+
+    def to_html(self) -> str:
+        """Return page and annex as one self-contained HTML document that prints on A4 or Letter."""
+        return pages.as_document(self.pages())
+
+    def to_pdf(self, *, paper: Paper = "A4") -> bytes:
+        """Return page and annex as PDF; needs the extra `pdf`.
+
+        Args:
+            paper: "A4" or "Letter".
+
+        Raises:
+            InvalidParameter: reportlab is not installed, or another size of paper.
+        """
+        return pages.as_pdf(self.pages(), paper=paper)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `to_json()`, in hexadecimal digits."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def pages(self) -> tuple[Page, Page]:
+        """Return the page to sign and the annex, to be laid out by `dpbandits.privacy.pages`."""
+        build = {"none": self._unprotected, "broken": self._broken}.get(self.status, self._promised)
+        sections = tuple(one for one in build() if one.texts or one.items)
+        annex = tuple(one for one in self._annex() if one.texts or one.items)
+        page = Page("Privacy statement", sections, signed=self.status == "enforced")
+        return page, Page("Annex to the privacy statement", annex)
+
+    # -- the page to sign -----------------------------------------------------------------------
+
+    def _unprotected(self) -> list[Section]:
+        return [Section("", (_HEADLINES["none"],)), self._observers(), Section("", self.notes)]
+
+    def _broken(self) -> list[Section]:
+        return [
+            Section("", (_HEADLINES["broken"],)),
+            Section("Claim", (f"{self._numbers()}.",)),
+            Section("Attack", (self.attack or "",)),
+            Section("Unit", (f"{_capital(self.unit)}.",)),
+            self._observers(),
+        ]
+
+    def _promised(self) -> list[Section]:
+        percent = math.ceil(1000.0 * self.membership_bound()) / 10.0  # rounded up, so that it stays true
+        meaning = (
+            f"{self._numbers()}. Whoever sees everything covered below, and knows everything else, guesses "
+            "right between two equally likely possibilities for the protected data at most "
+            f"{percent:.1f}% of the time (blind guessing: 50%)."
+        )
+        unchecked = [one for one in self.assumptions if not one.enforced]
+        boxes = [f"{_capital(one.name)}: {one.line}" for one in unchecked if not one.part]
+        for part in dict.fromkeys(one.part for one in unchecked if one.part):
+            names = ", ".join(one.name for one in unchecked if one.part == part)
+            boxes.append(f"{part}: Its assumptions hold ({names}).")
+        enforced = ", ".join(one.name for one in self.assumptions if one.enforced)
+        return [
+            Section("", (_HEADLINES["simulated"],) if self.status == "simulated" else ()),
+            Section("Promise", (meaning,)),
+            Section("Who is protected", (f"{_capital(self.unit)}.",)),
+            self._observers(),
+            Section("What is not promised", (), (*self.definition.left_out, *self.limits)),
+            Section("Check each: the promise fails if one fails", (), tuple(boxes), boxes=True),
+            Section("Enforced by software", (f"{_capital(enforced)}.",) if enforced else ()),
+        ]
 
     def _numbers(self) -> str:
-        return f"epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)}"
-
-    def _protected(self) -> str:
-        return f"Who is protected: {self.unit}. Precisely, {self.neighbours}."
-
-    def _observers(self) -> str:
-        if not self.observers:
-            return ""
-        promised = self.status in ("enforced", "simulated")
-        lines = ["Who sees what:"]
-        for observer in self.observers:
-            covered = "covered by the promise" if observer.protected else "not covered by the promise"
-            lines.append(f"- {observer.who}: {observer.sees}" + (f" ({covered})." if promised else "."))
-        return "\n".join(lines)
-
-    def _meaning(self) -> str:
-        certificate = self.certificate
-        if certificate is None:
-            return ""
-        covered = " and ".join(observer.who for observer in self.observers if observer.protected)
-        extra = f", plus {_exact(self.delta)}" if self.delta else ""
-        # rounded up, so that the sentence stays true
-        percent = math.ceil(1000.0 * self.membership_bound()) / 10.0
+        title = self.definition.title
         return (
-            "What cannot be learned: take two neighbours, and any event about what is listed as seen by "
-            f"{covered}, all of it together. The event's probability under one neighbour is at most "
-            f"{_factor(self.epsilon)} (e to the epsilon) times its probability under the "
-            f"other{extra}. "
-            "So somebody who knows everything else, and knows that the protected part is one of two "
-            "possibilities which are equally likely beforehand, names the right one with probability at "
-            f"most {percent:.1f}%, by whatever computation (blind guessing: 50%)."
+            f"{title[0].upper()}{title[1:]}, epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)}"
         )
 
-    def _mechanisms(self) -> str:
-        if not self.mechanisms:
-            return ""
-        lines = ["The noise:"]
-        for record in self.mechanisms:
-            releases = "1 release" if record.releases == 1 else f"at most {record.releases} releases"
-            proven = "nothing is proven" if record.certificate is None else record.certificate.describe()
-            noise = (
-                f" noise of scale {record.scale:.6g} (rounded); sensitivity over all releases together: at "
-                f"most {rounded_up(record.sensitivity, 6)} ({record.unit})"
-            )
-            drawn = record.law + ("" if record.unit == LOG_RATIOS else noise)
-            lines.append(f"- {record.name}, {releases}: {drawn}. Certificate: {proven}.")
-        if self.certificate is not None and len(self.mechanisms) > 1:
-            lines.append(f"All together: {self.certificate.describe()}.")
-        return "\n".join(lines)
+    def _observers(self) -> Section:
+        promised = self.status in ("enforced", "simulated")
+        lines = []
+        for one in self.observers:
+            covered = "covered" if one.protected else "not covered"
+            lines.append(f"{_capital(one.who)}: {one.sees}" + (f" ({covered})" if promised else ""))
+        return Section("Who sees what", (), tuple(lines))
 
-    def _assumptions(self) -> str:
-        kept = [f"- {assumption.text}" for assumption in self.assumptions if assumption.enforced]
-        trusted = [f"- {assumption.text}" for assumption in self.assumptions if not assumption.enforced]
-        lines = ["Kept by the software:", *kept] if kept else []
-        if trusted:
-            lines += ["NOT checked by the software; the promise fails where one of these fails:", *trusted]
-        return "\n".join(lines)
+    # -- the annex ------------------------------------------------------------------------------
+
+    def _annex(self) -> list[Section]:
+        records = tuple(record.describe() for record in self.mechanisms)
+        parts = [Section("Mechanisms", (), records)]
+        if self.certificate is not None:
+            parts = [self._definition(), *parts, self._composition(self.certificate)]
+            parts.append(Section("Theorem", (self.theorem,)))
+        elif self.status == "broken":
+            parts.insert(0, Section("Adjacency", (f"{self.neighbours}.",)))
+        for title, enforced in (("Assumptions that are enforced", True), ("Assumptions to check", False)):
+            held = [one for one in self.assumptions if one.enforced == enforced]
+            texts = [f"{_capital(', '.join(filter(None, (one.part, one.name))))}: {one.text}" for one in held]
+            parts.append(Section(title, (), tuple(texts)))
+        if self.status != "none":
+            parts.append(Section("Notes", (), self.notes))
+        return [*parts, Section("SHA-256 of the statement as JSON", (self.digest,))]
+
+    def _definition(self) -> Section:
+        covered = " and ".join(observer.who for observer in self.observers if observer.protected)
+        extra = f", plus {_exact(self.delta)}" if self.delta else ""
+        bound = (
+            f"Take two neighbouring inputs, and any event about everything seen by {covered}. Its "
+            f"probability under one input is at most {_factor(self.epsilon)} (e to the epsilon) times its "
+            f"probability under the other{extra}."
+        )
+        return Section("Definition", (f"{self._numbers()}.", f"Adjacency: {self.neighbours}.", bound))
+
+    def _composition(self, certificate: Certificate) -> Section:
+        texts = [f"All mechanisms together: {certificate.describe()}.", f"Rule: {certificate.rule}."]
+        if not isinstance(certificate, PureDP):
+            losses = [f"{rounded_up(self.epsilon_at(delta))} at delta = {delta:g}" for delta in _DELTAS]
+            rho = rounded_up(certificate.to_zcdp().rho)
+            texts.append(f"This implies rho-zCDP with rho = {rho}, and epsilon = {', '.join(losses)}.")
+        return Section("Composition", tuple(texts))
 
     def to_json(self) -> str:
         """The guarantee as JSON text, complete: `from_json` gives an equal guarantee."""
@@ -292,12 +363,15 @@ class Guarantee(Seen):
                 raise InvalidParameter(f"a guarantee of another format, expected {_FORMAT}")
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
             guarantee = cls(**parse_fields(fields, _JSON_PARSERS))
-            guarantee._prose()  # every field is of the kind that its prose needs
+            guarantee.explain(), guarantee.annex()  # every field is of the kind that its pages need
             return guarantee
 
 
 _PROMISE = ("definition", "epsilon", "delta", "certificate", "unit", "neighbours")
-_GROUNDS = ("observers", "mechanisms", "assumptions", "theorem", "status", "attack", "notes")
+_GROUNDS = ("observers", "limits", "mechanisms", "assumptions", "theorem", "status", "attack", "notes")
+
+_DELTAS = (1e-9, 1e-6)
+"""Deltas at which an annex also states epsilon."""
 
 _JSON_PARSERS: dict[str, Callable[[Any], Any]] = {
     "definition": definitions.from_config,
@@ -308,18 +382,19 @@ _JSON_PARSERS: dict[str, Callable[[Any], Any]] = {
 }
 
 _HEADLINES = {
-    "enforced": "This guarantee is kept by the software, under the assumptions listed below.",
     "simulated": (
-        "NOT A PROTECTION: the noise is simulated. It comes from a seed, and whoever has the seed can "
-        "compute the noise and take it away. Nobody's data may be treated as protected by it. What "
-        "follows would be true if the same noise came from a secret and perfect source."
+        "NOT A PROTECTION: the noise is simulated. With secret, perfect noise the rest would hold."
     ),
     "broken": (
-        "BROKEN: this mechanism does not keep the promise it was published with. It is here to be "
-        "studied; no person's data may be given to it."
+        "BROKEN: this mechanism does not keep its published promise. It is here to be studied; no person's "
+        "data may be given to it."
     ),
-    "none": "NO PRIVACY IS PROMISED: what is computed here may reveal any part of the data.",
+    "none": "NO PRIVACY IS PROMISED: the results may reveal any part of the data.",
 }
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _factor(epsilon: float) -> str:

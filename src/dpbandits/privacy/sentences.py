@@ -1,9 +1,9 @@
-"""What the statements of several rooms say: one wording for each thing, and how a statement is put together.
+"""Sentences that statements of several trust models share, and helpers that put a statement together.
 
-A statement is a `Guarantee` built from parts: who sees what (`shown_to`, `protected_from`), what the software
-keeps (`kept`), what somebody must see to (`trusted`), what is one or the other (`kept_if`), and why it holds.
-What only one room says stands in that room's `statement` file. A change of a sentence here changes what a
-privacy officer signs: it must be true of every statement that uses it.
+A statement is a `Guarantee` built from parts: observers (`shown_to`, `protected_from`) and assumptions
+(`enforced`, `unchecked`, `enforced_if`), each with its short name beside its text. Sentences of one trust
+model stand in its `statement` module. A privacy officer signs these sentences: each must be true of every
+statement that uses it.
 """
 
 from collections.abc import Iterable
@@ -20,46 +20,73 @@ __all__ = [
     "REPORT_STORED",
     "SERVER_OUT_OF_REACH",
     "check_noise_status",
+    "enforced",
+    "enforced_if",
     "in_order",
-    "kept",
-    "kept_if",
     "one_copy",
     "protected_from",
     "reason",
     "shown_to",
-    "trusted",
+    "unchecked",
 ]
 
-SERVER_OUT_OF_REACH = (
-    "The server, its memory, its saved state and the operating system's random numbers are out of the "
-    "attacker's reach, and so are response times."
+
+def enforced(name: str, text: str) -> Assumption:
+    """Return an assumption that the software enforces."""
+    return Assumption(name=name, text=text, enforced=True)
+
+
+def unchecked(name: str, text: str) -> Assumption:
+    """Return an assumption that nobody checks and the operator must make hold."""
+    return Assumption(name=name, text=text, enforced=False)
+
+
+def enforced_if(
+    checked: bool,  # noqa: FBT001
+    name: str,
+    text: str,
+    *,
+    how: str,
+    otherwise: str,
+) -> Assumption:
+    """Return an assumption that is enforced in some settings; `how` or `otherwise` ends its text."""
+    return Assumption(name=name, text=text + (how if checked else otherwise), enforced=checked)
+
+
+SERVER_OUT_OF_REACH = unchecked(
+    "server security",
+    "No attacker reaches the server, its memory, state, randomness or response times. State "
+    "means the saved state, and randomness the random numbers of the operating system.",
 )
 
 LEDGER_CHECKS_COPIES = ". Attach a ledger before the first save to have this checked."
 
-LEDGER_IS_ONE = (
-    "There is one ledger: no older copy takes its place, and no second copy is used beside it. (A ledger "
-    "with a witness elsewhere refuses both.)"
+LEDGER_IS_ONE = unchecked(
+    "one ledger",
+    "No older copy replaces the ledger, and no second copy is used. A ledger with an external "
+    "counter (`Witness`) refuses both.",
 )
-"""Belongs beside all that a ledger sees to."""
+"""Belongs beside every assumption that a ledger enforces."""
 
-REPORT_STORED = "The report is stored before it is sent, and a retry sends the same bytes."
+REPORT_STORED = enforced(
+    "stored reports", "A report is stored before it is sent, and a retry sends the same bytes."
+)
 
 NEAR_GAUSSIAN = (
     " The scale rests on a closer certificate: the draws that one protected unit can touch are, all "
     "together, within the stated total variation of rounded real-valued Gaussian noise{which}. Its delta "
     "plus (1 + e^epsilon) times that distance is at most the promised delta."
 )
-"""Follows the reason why a release holds where its certificate is `NearGaussianDP`; see `reason`."""
+"""Follows the reason why a release holds if its certificate is `NearGaussianDP`; see `reason`."""
 
 
 def reason(theorem: str, certificate: Certificate | None, *, which: str = "") -> str:
-    """Why a promise holds: the theorem, and the closer certificate where the scale rests on it.
+    """Return why a promise holds: the theorem, and the closer certificate if the scale rests on it.
 
     Args:
         theorem: why the noise keeps the promise at all.
-        certificate: of the release.
-        which: continues "rounded real-valued Gaussian noise".
+        certificate: certificate of the release.
+        which: continuation of "rounded real-valued Gaussian noise".
     """
     if not isinstance(certificate, NearGaussianDP):
         return theorem
@@ -67,34 +94,20 @@ def reason(theorem: str, certificate: Certificate | None, *, which: str = "") ->
 
 
 def shown_to(who: str, sees: str) -> Observer:
-    """Somebody who sees something that the promise does not cover."""
+    """Return an observer whom the promise does not cover."""
     return Observer(who=who, sees=sees, protected=False)
 
 
 def protected_from(who: str, sees: str) -> Observer:
-    """Somebody against whom the promise holds."""
+    """Return an observer whom the promise covers."""
     return Observer(who=who, sees=sees, protected=True)
 
 
-def kept(*texts: str) -> tuple[Assumption, ...]:
-    """What the software enforces."""
-    return tuple(Assumption(text=text, enforced=True) for text in texts)
-
-
-def trusted(*texts: str) -> tuple[Assumption, ...]:
-    """What nobody checks and the operator must see to."""
-    return tuple(Assumption(text=text, enforced=False) for text in texts)
-
-
-def kept_if(checked: bool, text: str, *, how: str, otherwise: str) -> Assumption:  # noqa: FBT001
-    """One fact that is enforced in some settings: `how` ends the sentence there, `otherwise` elsewhere."""
-    return Assumption(text=text + (how if checked else otherwise), enforced=checked)
-
-
 def one_copy(*, witnessed: bool) -> Assumption:
-    """That a saved state is not continued twice: the ledger sees to it, or nobody."""
-    return kept_if(
+    """Return the assumption that a saved state is not continued twice; a ledger enforces it."""
+    return enforced_if(
         witnessed,
+        "single copy",
         "Only one copy of a saved state is continued",
         how=": the ledger refuses a second one.",
         otherwise=LEDGER_CHECKS_COPIES,
@@ -102,11 +115,11 @@ def one_copy(*, witnessed: bool) -> Assumption:
 
 
 def in_order(assumptions: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """The enforced ones first, else as they come."""
+    """Return the enforced ones first, otherwise in the given order."""
     return tuple(sorted(assumptions, key=attrgetter("enforced"), reverse=True))
 
 
 def check_noise_status(status: Status) -> None:
-    """Refuse a status that no noise source has."""
+    """Raise InvalidParameter for a status that no noise source has."""
     if status not in ("enforced", "simulated"):
         raise InvalidParameter(f"status is {status!r}: a release is enforced or simulated")

@@ -1,8 +1,8 @@
-"""Random words: independent uniform 64-bit numbers, which everything that is drawn exactly is made of.
+"""Random words: independent uniform 64-bit numbers, from which all exact noise is made.
 
-`secure_words` reads the operating system's generator, the only source that protects anybody;
-`SimulatedWords(seed)` is a keyed counter for studies. Both feed the same code. NumPy and the standard library
-only: devices draw from here.
+`secure_words` reads the operating system's generator, the only source that protects anybody.
+`SimulatedWords(seed)` is a keyed counter for studies. This module needs NumPy and the standard library only,
+because devices draw from it.
 """
 
 import os
@@ -21,7 +21,7 @@ Words = Callable[[int], WordArray]
 
 
 def secure_words(n: int) -> WordArray:
-    """(n,) words of the operating system's generator."""
+    """Return (n,) words of the operating system's generator."""
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
@@ -30,7 +30,7 @@ class SimulatedWords:
 
     Args:
         seed: non-negative integer.
-        stream: what the words are for, so that two uses of one seed do not share words.
+        stream: number of the use, so that two uses of one seed do not share words.
     """
 
     __slots__ = ("_bits",)
@@ -41,5 +41,5 @@ class SimulatedWords:
         self._bits = np.random.Philox(np.random.SeedSequence([seed, stream]))
 
     def __call__(self, n: int) -> WordArray:
-        """The next (n,) words."""
+        """Return the next (n,) words."""
         return np.asarray(self._bits.random_raw(n), dtype=np.uint64)

@@ -305,7 +305,7 @@ def test_many_columns_get_gaussian_noise_and_few_or_a_pure_promise_get_laplace_n
     said = many_columns().guarantee
     assert isinstance(said.certificate, GaussianDP)
     assert len(said.mechanisms) == 1
-    assert "as one vector" in said.explain()
+    assert "as one vector" in said.annex()
     assert isinstance(many_columns(noise=dpb.SecureNoise()).guarantee.certificate, NearGaussianDP)
     assert many_columns(delta=0.0, tuning=marginals()).guarantee.certificate == PureDP(1.0)
     assert isinstance(policy().guarantee.certificate, PureBeside)
@@ -391,7 +391,7 @@ def test_the_promise_is_pure_without_delta_and_says_what_counts_rest_on_with_one
     beside = policy().guarantee
     assert isinstance(beside.certificate, PureBeside)
     assert beside.certificate.delta_at(1.0) <= beside.delta == 1e-6
-    assert "counts of people" in beside.explain()
+    assert "counts of people" in beside.annex()
 
 
 def test_statement_and_plan_are_the_same_whatever_was_learned():

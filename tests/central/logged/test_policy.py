@@ -348,7 +348,7 @@ def test_the_guarantee_names_everything_and_comes_back():
     pure = build(privacy=JointDP(epsilon=1.0), publish_epsilon=None, noise=SecureNoise())
     assert pure.guarantee.certificate.epsilon == 1.0
     assert pure.guarantee.status == "enforced"
-    assert "declared as public knowledge" in pure.guarantee.explain().replace("\n", " ")
+    assert "declared as public knowledge" in pure.guarantee.annex().replace("\n", " ")
 
 
 def test_the_certificate_is_of_answers_and_release_together():

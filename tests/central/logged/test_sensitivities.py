@@ -164,7 +164,7 @@ def test_private_histogram_has_its_law_and_is_counted():
         ),
     )
     assert usca.calibration.budget.answer_epsilon == 1.0
-    text = usca.guarantee.explain()
+    text = usca.guarantee.annex()
     assert "private histogram" not in usca.contexts.describe()
     assert "counted on the protected people, with noise" in text.replace("\n", " ")
 

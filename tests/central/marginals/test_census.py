@@ -99,9 +99,9 @@ def test_its_rewards_and_arms_are_in_no_release(monkeypatch):
 
 def test_the_statement_names_it_and_certifies_what_it_did_without():
     policy, plain = bandit(), bandit(census=False)
-    said = " ".join(policy.guarantee.explain().split())
+    said = " ".join(policy.guarantee.annex().split())
     assert "The first block is a census" in said
-    assert "census" not in plain.guarantee.explain()
+    assert "census" not in plain.guarantee.annex()
     assert inside.certified(policy) == inside.certified(plain) == PureDP(30.0)
     record = policy.guarantee.mechanisms[0]
     assert (record.sensitivity, record.releases, record.law) == (6.0, 1, "discrete Laplace")

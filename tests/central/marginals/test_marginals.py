@@ -246,7 +246,7 @@ def test_without_delta_the_promise_is_pure():
     chooser = policy(epsilon=0.5)
     promised = chooser.guarantee
     assert promised.certificate == PureDP(0.5)
-    assert "pure differential privacy, epsilon = 0.5" in promised.explain()
+    assert "pure differential privacy, epsilon = 0.5" in promised.annex()
     assert [record.law for record in promised.mechanisms] == ["discrete Laplace", "discrete Laplace"]
 
 
@@ -256,7 +256,7 @@ def test_with_delta_and_many_columns_counts_take_gaussian_noise_and_the_promise_
     certificate = inside.certified(chooser)
     assert isinstance(certificate, PureBeside)
     assert certificate.epsilon_at(1e-6) <= 1.0 + 1e-9
-    assert "Gaussian noise on the" in " ".join(chooser.guarantee.explain().split())
+    assert "Gaussian noise on the" in " ".join(chooser.guarantee.annex().split())
     few = policy(contexts=dpb.Schema(age=dpb.Range(0, 1), more=dpb.Range(0, 1)), delta=1e-6)
     assert inside.certified(few) == PureDP(1.0)  # public: columns, epsilon and delta alone decide
 

@@ -185,7 +185,7 @@ def test_the_shift_is_twice_the_bound_on_the_noise(taken, bound):
 def test_the_bound_of_the_shift_is_no_part_of_the_promise():
     """Same noise, same guarantee; another bound is refused and is kept in a configuration."""
     sharp = policy(spectral_bound="sharp")
-    assert sharp.guarantee.explain() == policy().guarantee.explain()
+    assert sharp.guarantee.annex() == policy().guarantee.annex()
     assert sharp.diagnostics()["node_noise_sd"] == policy().diagnostics()["node_noise_sd"]
     assert sharp.to_config()["tuning"]["spectral_bound"] == "sharp"
     with pytest.raises(InvalidParameter, match="spectral_bound"):
@@ -197,7 +197,7 @@ def test_doubling_carries_finished_epochs_on():
     actions, rewards = drive(p, 70)
     assert p.diagnostics()["epoch"] == 1
     assert 2 * released_statistics(p)[1] == pytest.approx(FEATURES(actions).T @ rewards, abs=1e-4)
-    assert "double" in p.guarantee.explain()
+    assert "double" in p.guarantee.annex()
 
 
 def test_doubling_claims_no_more_than_holds_of_all_its_trees():
@@ -329,8 +329,8 @@ class TestPrintedConstants:
         guarantee = policy(**broken, acknowledge_broken=True).guarantee
         assert guarantee.status == "broken"
         assert "likelihood-ratio" in guarantee.attack
-        text = " ".join(guarantee.explain().split())
-        assert "it keeps epsilon = 0.1437, and a likelihood-ratio test" in text
+        text = " ".join(guarantee.annex().split())
+        assert "it satisfies epsilon = 0.1437, and a likelihood-ratio test" in text
 
     @pytest.mark.parametrize("rounds", [1, 3])
     def test_what_a_printed_scale_keeps_is_what_its_noise_gives(self, rounds):
@@ -343,7 +343,7 @@ class TestPrintedConstants:
             acknowledge_broken=True,
         ).guarantee
         told = re.search(
-            r"keeps epsilon = (\S+), and .* reaches (\S+)\.", " ".join(guarantee.explain().split())
+            r"satisfies epsilon = (\S+), and .* reaches (\S+)\.", " ".join(guarantee.annex().split())
         )
         keeps, reached = map(float, told.groups())
         scale = printed_scale("lemma-12", levels=11, epsilon=0.05, delta=1e-5)
@@ -371,7 +371,7 @@ class TestPrintedConstants:
             assert (guarantee.status == "broken") is not sound
             statuses[sound, apart] = guarantee.attack
         assert (True, True) in statuses  # the band
-        assert "reaches the epsilon stated" in statuses[False, True]
+        assert "reaches the epsilon in the annex" in statuses[False, True]
 
     def test_what_is_neither_proven_nor_attacked_says_so(self):
         """Of doubling epochs the later ones may be worse for users of several rounds than the first."""
@@ -394,7 +394,7 @@ class TestPrintedConstants:
         right = policy(**common)
         for p, shown in ((printed, "first"), (right, "current")):
             go_to_epoch(p, 2)
-            assert f"shown is the {shown} epoch's" in " ".join(p.guarantee.explain().split())
+            assert f"shown is the {shown} epoch's" in " ".join(p.guarantee.annex().split())
         assert (printed.guarantee.mechanisms[0].releases, right.guarantee.mechanisms[0].releases) == (64, 256)
 
     def test_what_was_broken_in_the_first_epoch_stays_broken(self):
@@ -405,10 +405,10 @@ class TestPrintedConstants:
             paper_constants="lemma-12",
             acknowledge_broken=True,
         )
-        first = p.guarantee.explain()
+        first = p.guarantee.annex()
         go_to_epoch(p, 5)
         assert p.guarantee.status == "broken"
-        assert p.guarantee.explain() == first
+        assert p.guarantee.annex() == first
 
     @pytest.mark.parametrize("formula", FORMULAS)
     def test_printed_scales_fall_shortest_in_the_smallest_tree(self, formula):
@@ -424,7 +424,7 @@ class TestPrintedConstants:
         guarantee = policy(paper_constants=formula, horizon=1024).guarantee
         assert guarantee.status == "simulated"
         assert guarantee.epsilon_at(1e-5) < 1.0
-        text = " ".join(guarantee.explain().split())
+        text = " ".join(guarantee.annex().split())
         assert f"the printed formula '{formula}'" in text.replace("- ", "-")  # a line may end at a hyphen
 
     def test_refuses_what_was_not_printed(self):

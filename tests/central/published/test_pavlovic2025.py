@@ -106,7 +106,7 @@ def test_learns_and_answers_once():
     assumed = " ".join(one.text for one in usca.guarantee.assumptions if not one.enforced)
     assert "An action reaches the user whose context it is for" in assumed
     assert "whoever asks next learns whether the context is another" in assumed
-    assert "How long an answer takes depends on the scores" in assumed
+    assert "This time depends on the scores, which are private" in assumed
     assert usca.estimator.approximating.size == 150 * int(np.ceil(150 / usca.information_gain))
 
 

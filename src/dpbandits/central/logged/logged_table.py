@@ -59,6 +59,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.sentences import unchecked
 from dpbandits.state.files import replace_durably, write_folder
 from dpbandits.tables import Schema
 from dpbandits.tables.coded import Coded
@@ -88,10 +89,10 @@ The unit is the largest distance of a reward from the middle. An arm with half t
 clipped. Chosen on tuning tables.
 """
 
-READ_ARMS = (
-    "The list of arms was read from the table and is published, and the size of the release depends on it. "
-    "One row with an arm of its own changes the list for everybody. The promise holds only if the list is "
-    "public anyway."
+READ_ARMS = unchecked(
+    "public arms",
+    "The list of arms, which was read from the table and is published, is public anyway. The size of the "
+    "release depends on it, and one row with an arm of its own changes the list for everybody.",
 )
 _DRAWN, _PAID = "arm", "reward"
 """Names of the columns of a simulated log, for a table with the reward of every arm."""

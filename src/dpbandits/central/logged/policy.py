@@ -347,7 +347,9 @@ class ExploreThenCommit(KeptPolicy):
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         release = self.calibration.release
         if isinstance(release, TableRelease):
-            found = logged_tables_guarantee(self.privacy, release.shares, setting=setting)
+            found = logged_tables_guarantee(
+                self.privacy, release.shares, records=release.records(), setting=setting
+            )
         else:
             found = explore_guarantee(
                 self.privacy,
@@ -563,7 +565,7 @@ class ExploreThenCommit(KeptPolicy):
         return explore_records(
             self._law,
             answers=(budget.answers, budget.answer_epsilon) if budget.answers else None,
-            release=None if release is None else release.record(),
+            release=None if release is None else release.record(bound=self.calibration.bound),
         )
 
     def _uses(self) -> tuple[Release, ...]:

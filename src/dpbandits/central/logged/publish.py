@@ -111,15 +111,21 @@ class FunctionRelease:
             projections, rounds=estimator.rounds, noise_variance=(self.noise_sd / root) ** 2
         )
 
-    def record(self) -> MechanismRecord:
-        """Return the description of this mechanism for the guarantee."""
+    def record(self, *, bound: float = 1.0) -> MechanismRecord:
+        """Describe the noise, for the guarantee.
+
+        Args:
+            bound: largest distance of a reward from the public reference, in reward units.
+        """
         sigma, certificate = self.calibration
         return MechanismRecord(
-            name="sums of capped rewards times features, the whole function",
+            name="sums of capped rewards times features (the whole function)",
             law=self.noise.gaussian_law,
             scale=sigma,
             sensitivity=math.nextafter(self.sensitivity, math.inf),
             certificate=certificate,
             releases=1,
-            unit="in lattice units of the release",
+            unit="in units of the released integers",
+            step=self._integers[1] * REWARD_UNIT * bound,
+            shown_in="in reward units, L2",
         )

@@ -110,7 +110,7 @@ from dpbandits.models.marginals import (
 )
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
-from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables.menu import Menu
 
@@ -318,6 +318,20 @@ class TableRelease:
     def _variance(self) -> float:
         """Variance of one row's contribution, in squared widths. Rows with larger weights vary more."""
         return VARIANCE * max(1.0, 2.0 * self._unit)
+
+    def records(self) -> tuple[MechanismRecord, ...]:
+        """Return every use of noise, with sums in reward units."""
+        sums, *counts = self.shares.records()
+        reward = self.bound / _UNITS
+        if isinstance(self.shares, VectorNoise):
+            person = self.shares.weight * reward
+            moved, shown = (
+                self.shares.sensitivity,
+                f"in reward units, L2; a person counts as {person:.3g} of them",
+            )
+        else:
+            moved, shown = self.sensitivity, "in reward units, L1 over cells"
+        return replace(sums, step=moved * reward, shown_in=shown), *counts
 
     def _noise_variance(self, groups: int) -> float:
         """Return the noise variance of an entry of the sums for a number of tables, in squared widths.

@@ -151,7 +151,7 @@ class TableNoise:
         """Return the description of the noise of a census of this many columns."""
         sensitivity = self.census_sensitivity(columns)
         return MechanismRecord(
-            name="census: counts of people per bin of a range",
+            name="census counts of people in each bin of a range",
             law="discrete Laplace",
             scale=sensitivity / self.sum_epsilon,
             sensitivity=float(sensitivity),
@@ -177,7 +177,7 @@ class TableNoise:
     def records(self) -> tuple[MechanismRecord, MechanismRecord]:
         """Return the descriptions of both mechanisms, for sums and for counts."""
         sums = MechanismRecord(
-            name="sums of rewards less a public centre, per arm and cell of a few columns",
+            name="sums of rewards less a public centre, for each arm and cell of a few columns",
             law="discrete Laplace",
             scale=1.0 / self.sum_epsilon,
             sensitivity=1.0,
@@ -187,7 +187,7 @@ class TableNoise:
         )
         absolute, euclidean = self.count_sensitivities
         tables = MechanismRecord(
-            name="counts of people per cell of one or two columns",
+            name="counts of people in each cell of one or two columns",
             law="discrete Laplace" if self.laplace else self.gaussian_law,
             scale=self.scale,
             sensitivity=absolute if self.laplace else euclidean,

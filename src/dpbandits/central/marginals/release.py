@@ -409,7 +409,17 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the joint DP guarantee, which is pure if the counts' noise is Laplace."""
-        records = [*self.shares.records()]
+        sums, counts = self.shares.records()
+        moved, plain = (self._sum_sensitivity(1, first=first) for first in (False, True))
+        records = [
+            replace(
+                sums,
+                step=moved / UNITS * self._setup.reward_range.width,
+                shown_in="in reward units, L1, times the number of reward tables in a release; both times "
+                f"{plain / moved:.3g} if rewards are centred at the middle of their range",
+            ),
+            counts,
+        ]
         if self._census:
             records.insert(0, self.shares.census_record(len(self._ranges)))
         return marginals_guarantee(

@@ -1,4 +1,4 @@
-"""What a policy of marginal tables promises, in words."""
+"""Statements of policies of marginal tables, online and learned from a log."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.statement import (
     DRAWN_ONCE,
+    OWN_DATA,
     OWN_DECISION,
     PARTS_OF_LOGS,
     PROPENSITIES,
@@ -19,7 +20,7 @@ from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.sentences import protected_from, shown_to
+from dpbandits.privacy.sentences import enforced, protected_from, shown_to
 
 __all__ = ["logged_tables_guarantee", "marginals_guarantee"]
 
@@ -33,8 +34,8 @@ THEOREM = (
 )
 GAUSSIAN_COUNTS = ", and Gaussian noise on the counts adds its own loss (adaptive composition)"
 CENSUS = (
-    " The first block is a census: it releases counts of its people per bin of every range and nothing else, "
-    "with noise for the epsilon of the sums, which its rounds use in no other block."
+    " The first block is a census: it releases counts of its people in each bin of every range and nothing "
+    "else, with noise for the epsilon of the sums, which its rounds use in no other block."
 )
 SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
 
@@ -47,14 +48,14 @@ def marginals_guarantee(
     setting: Setting,
     census: bool = False,
 ) -> Guarantee:
-    """The guarantee of a policy that reads raw data for these two kinds of tables, and for a census, alone.
+    """Return the guarantee of a policy whose raw data enters these tables, and a census, and nothing else.
 
     Args:
         privacy: the promise.
-        records: uses of noise; that on counts of contexts is the last.
-        certificate: of all of them together.
-        setting: of the policy.
-        census: whether the first block is a census, whose record is the first.
+        records: uses of noise; noise on counts of contexts is the last.
+        certificate: certificate of all of them together.
+        setting: facts about how the policy runs.
+        census: True if the first block is a census, whose record is the first.
     """
     sentences.check_noise_status(setting.status)
     pure = isinstance(certificate, PureDP)
@@ -65,15 +66,16 @@ def marginals_guarantee(
         privacy,
         setting,
         keeps=[
-            "Rewards lie in the public range, contexts in public columns; both are turned into integers and "
-            "places in tables before they are summed. A user's contribution depends on that user's data, "
-            "public parameters and earlier releases, and on nothing that other users bring: every cell of a "
-            "table is read by itself. Exceptions are calls that are refused as a whole, listed below.",
+            enforced(
+                "bounded contributions",
+                "Rewards lie in the public range, contexts in public columns; both are turned into integers "
+                "and places in tables before they are summed. A user's contributions " + OWN_DATA,
+            ),
             DRAWN_ONCE,
             PUBLIC_COINS,
         ],
         trusts=[OWN_DECISION],
-        chosen="Columns, arms, reward range, horizon, blocks, data given to warm_start",
+        chosen="columns, arms, reward range, horizon, blocks, data given to warm_start",
         asks=True,
     )
     return Guarantee(
@@ -83,8 +85,8 @@ def marginals_guarantee(
             shown_to("each user", "the user's own decision"),
             shown_to("everyone", WHEN_ASKED),
             protected_from(
-                "everyone else, users and outsiders",
-                "all other users' decisions, all releases, and everything computed from them",
+                "everybody else",
+                "other users' decisions, all releases, and everything computed from them",
             ),
         ),
         mechanisms=tuple(records),
@@ -98,10 +100,10 @@ def marginals_guarantee(
 
 LOG_THEOREM = (
     "Every row adds a bounded integer to sums and to counts, so that replacing one user's rows changes them "
-    "by bounded amounts; {noise} (the derivation is in dpbandits.central.logged.tables){counts}. Which "
+    "by bounded amounts; {noise} (derivation: dpbandits.central.logged.tables){counts}. Which "
     "tables there are is fixed before any data. The counts of each column alone are released first, and "
-    "where ranges are cut in all other tables is computed from them; predictions are computed from what was "
-    "released. If a user has more or fewer rows, up to as many rows of others enter or leave at the end of "
+    "the cuts of ranges in all other tables are computed from them; predictions are computed from the "
+    "release. If a user has more or fewer rows, up to as many rows of others enter or leave at the end of "
     "the horizon. In "
     "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
@@ -110,11 +112,15 @@ VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to
 
 
 def logged_tables_guarantee(
-    privacy: JointDP, shares: TableNoise | VectorNoise, *, setting: Setting
+    privacy: JointDP,
+    shares: TableNoise | VectorNoise,
+    *,
+    records: Sequence[MechanismRecord],
+    setting: Setting,
 ) -> Guarantee:
-    """The guarantee of a log whose only contact with others is one release of tables."""
+    """Return the guarantee of a log from which one release of tables is the only output."""
     sentences.check_noise_status(setting.status)
-    records, certificate = shares.records(), shares.certificate
+    certificate = shares.certificate
     pure, vector = isinstance(certificate, PureDP), isinstance(shares, VectorNoise)
     why = LOG_THEOREM.format(
         noise=VECTOR_NOISE if vector else LAPLACE_NOISE, counts="" if pure or vector else GAUSSIAN_COUNTS
@@ -124,12 +130,16 @@ def logged_tables_guarantee(
         privacy,
         setting,
         keeps=[
-            "Every reward is weighted, cut at a public bound and turned into an integer before it is added "
-            "up. Every cell of a table is read by itself, so that no cell changes how another row is read.",
+            enforced(
+                "bounded contributions",
+                "Every reward is weighted, cut at a public bound and turned into an integer before it is "
+                "added up. Every cell of a table is read by itself, so that no cell changes how another row "
+                "is read.",
+            ),
             DRAWN_ONCE,
         ],
         trusts=[PARTS_OF_LOGS],
-        chosen="Columns, arms, reward range, reference, bound, horizon",
+        chosen="columns, arms, reward range, reference, bound, horizon",
         asks=False,
     )
     notes = (PURE_NOTE.format(delta=privacy.delta),) if pure and privacy.delta else ()
@@ -137,9 +147,9 @@ def logged_tables_guarantee(
         definition=replace(privacy, delta=0.0) if pure else privacy,
         observers=(
             shown_to("the server", "every context, arm and reward"),
-            protected_from("everyone else, users and outsiders", "the released function"),
+            protected_from("everybody else", "the released function"),
         ),
-        mechanisms=records,
+        mechanisms=tuple(records),
         assumptions=assumptions,
         theorem=why if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=why),
         status=setting.status,

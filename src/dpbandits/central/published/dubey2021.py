@@ -203,6 +203,7 @@ class Dubey2021(RoundPolicy):
             self.privacy,
             # The error of printed formulas is largest in the smallest tree, that of the first epoch.
             self._epoch_release if self.paper_constants is None else self._release_of(0),
+            width=self.reward_range.width,
             setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
             paper_constants=self.paper_constants,
             doubling=self.doubling,

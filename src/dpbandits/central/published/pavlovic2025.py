@@ -54,7 +54,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, words_of
 from dpbandits.privacy.selection import exponential, exponential_law
-from dpbandits.privacy.sentences import protected_from, shown_to
+from dpbandits.privacy.sentences import enforced, protected_from, shown_to, unchecked
 from dpbandits.state.holder import Held, Holder, in_turn
 
 __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
@@ -239,14 +239,23 @@ class USCA(Held):
                 self.privacy,
                 Setting(self._noise.status, user_ids=False, witnessed=False, charged=False),
                 keeps=[
-                    "Rewards are bounded, and this object gives one answer, in one process, whichever thread "
-                    "asks. The first context takes it, also one that cannot be answered.",
-                    "Scores are exact sums of integers, and no float decides which action is drawn.",
+                    enforced(
+                        "one answer",
+                        "Rewards are bounded, and this object gives one answer, in one process, whichever "
+                        "thread asks. The first context takes it, also one that cannot be answered.",
+                    ),
+                    enforced(
+                        "exact scores",
+                        "Scores are exact sums of integers, and no float decides which action is drawn.",
+                    ),
                 ],
                 trusts=[
                     OWN_CONTEXT,
                     ANSWER_TIMES,
-                    "Nobody but that user asks: whoever asks next learns whether the context is another.",
+                    unchecked(
+                        "one asker",
+                        "Nobody but that user asks: whoever asks next learns whether the context is another.",
+                    ),
                 ],
                 chosen="Z, kernel, ridge, actions, reward range, horizon",
                 asks=False,

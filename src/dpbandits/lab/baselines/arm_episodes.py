@@ -141,7 +141,9 @@ class ArmEpisodes(RoundPolicy):
     def guarantee(self) -> Guarantee:
         """Pure epsilon-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
-        return cell_release_guarantee(self.privacy, self._record(), setting=setting)
+        return cell_release_guarantee(
+            self.privacy, self._record(), width=self.reward_range.width, setting=setting
+        )
 
     def _record(self) -> MechanismRecord:
         record = self._mechanism.record(self._most_episodes)

@@ -148,13 +148,15 @@ class CellHistogram(CrudePolicy):
     def guarantee(self) -> Guarantee:
         """Pure epsilon-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
-        return cell_release_guarantee(self.privacy, self._record(), setting=setting)
+        return cell_release_guarantee(
+            self.privacy, self._record(), width=self.reward_range.width, setting=setting
+        )
 
     def _record(self) -> MechanismRecord:
         return replace(
             self._mechanism.record(len(self.blocks)),
             name="successes and failures in public cells",
-            unit="in lattice units of 2^-20 of a reward's range, absolute values summed over cells",
+            step=1.0 / ONE,
         )
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:

@@ -175,7 +175,11 @@ class PrivateRidge(CrudePolicy):
         """(epsilon, delta)-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return block_release_guarantee(
-            self.privacy, self._mechanism, setting=setting, public_decision_sets=False
+            self.privacy,
+            self._mechanism,
+            width=self.reward_range.width,
+            setting=setting,
+            public_decision_sets=False,
         )
 
     def _record(self) -> MechanismRecord:

@@ -331,7 +331,8 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         """See `ReportProtocol.statement`."""
         from dpbandits.local.contract.statement import gp_report_guarantee
 
-        return gp_report_guarantee(privacy, self.release, weight=self.weight, status=self.status)
+        width = self._spec.reward_range.width
+        return gp_report_guarantee(privacy, self.release, width=width, weight=self.weight, status=self.status)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Statement of what one report promises, of a bin and of a Gaussian-process device."""
+"""Statements about one report of a device, for bins and for Gaussian processes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,49 +14,69 @@ from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 from dpbandits.privacy.release_terms import are_weaker
-from dpbandits.privacy.sentences import REPORT_STORED, kept, protected_from, reason, shown_to, trusted
+from dpbandits.privacy.sentences import (
+    REPORT_STORED,
+    enforced,
+    protected_from,
+    reason,
+    shown_to,
+    unchecked,
+)
 
 __all__ = ["gp_report_guarantee", "report_guarantee", "weakest"]
 
 _NAMES = {"auto": "signed ternary or k-ary"}
 
-_ONCE = (
+_ONCE = enforced(
+    "one report per choice",
     "For one choice the device charges its account once, then draws the report once, then stores it. Other "
-    "threads wait, and a forked process is refused."
+    "threads wait, and a forked process is refused.",
 )
-_BLIND = (
-    "Refusals depend on the spec, on what was published and on the device's budget alone and come before a "
+_BLIND = enforced(
+    "data-independent refusals",
+    "Refusals depend on the spec, on published versions and on the device's budget alone and come before a "
     "context is read. A number or date outside its bounds is clipped. A category that is not listed cannot "
-    "be read, unless its column has `unknown`."
+    "be read, unless its column has `unknown`.",
 )
-_MISSING = (
-    "What cannot be read or was not available, and a reward that never came, is replaced by a fixed input "
-    "that does not depend on the user, under the same noise. An earlier choice is reported before the next."
+_MISSING = enforced(
+    "missing inputs replaced",
+    "An input that cannot be read or was not available, and a reward that never came, is replaced by a fixed "
+    "input that does not depend on the user, under the same noise. An earlier choice is reported before the "
+    "next.",
 )
-_BOUND = "The device's account and outbox are bound to the full digest of this spec."
+_BOUND = enforced(
+    "bound to the spec", "The device's account and outbox are bound to the full digest of this spec."
+)
 
 _OWN_COUNTS = (
-    "after the report it keeps counts of what was clipped, missing or not available, and nothing else of them"
+    "after the report it keeps counts of clipped, missing and unavailable inputs, and nothing else of them"
 )
-_OWN_STORE = (
-    "The device's ledger and outbox are durable, and no older copy of them is put back: after losing them it "
-    "reports anew with a fresh budget."
+_OWN_STORE = unchecked(
+    "device storage",
+    "The device's ledger and outbox are durable, and no older copy of them is restored. After losing them it "
+    "reports anew with a fresh budget.",
 )
-_NOTHING_ELSE = (
-    "Nothing else that depends on the user's data leaves the device, unless its promise is added to "
-    "this one. "
-    "(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"
+_RANDOM = unchecked(
+    "device randomness", "The operating system's random numbers on the device are unpredictable."
 )
-_ON_TIME = (
-    "The app reports every choice by the spec's deadline, with a reward or without, and when a report is "
-    "sent does not depend on context or reward: one that leaves as soon as a reward comes tells that it "
-    "came. (A report can wait in the outbox until the deadline.) Nobody measures how long the device "
-    "computes."
+_NOTHING_ELSE = unchecked(
+    "no other data",
+    "Nothing else that depends on the user's data leaves the device, unless its promise is added to this "
+    "one. Each spec has an account of its own: nobody adds up what reports under several specs lose.",
 )
-_AUTHENTIC = (
-    "Reports come from devices of the spec. Without a `ReportKey` nothing proves this, and forged reports "
-    "distort what is learned. Nobody's privacy depends on it."
+_ON_TIME = unchecked(
+    "reporting times",
+    "The app reports every choice by the spec's deadline, and the time of a report does not depend on "
+    "context or reward. It reports with a reward or without: a report that is sent as soon as a reward comes "
+    "tells that it came. (A report can wait in the outbox until the deadline.)",
 )
+_COMPUTING = unchecked("computing times", "Nobody measures how long the device computes.")
+_AUTHENTIC = unchecked(
+    "authentic reports",
+    "Reports come from devices of the spec, on which accuracy depends, not privacy. Without a `ReportKey` "
+    "nothing proves this, and forged reports distort what is learned.",
+)
+_SEVERAL = "The promise is for one report: k reports lose at most {lost} together."
 
 
 def weakest(
@@ -68,7 +88,7 @@ def weakest(
         spec: the contract.
         privacy: the device's own promise; None: the contract's.
         released: entries of a `ReleaseLog`.
-        status: what else is known of the noise in what was released.
+        status: status of the noise in earlier reports, if it is known from elsewhere.
 
     Raises:
         CorruptState: an entry cannot be read, or promises less than the contract.
@@ -90,34 +110,22 @@ def weakest(
     return replace(guarantee, status="simulated") if simulated else guarantee
 
 
-def _assumptions(exact: str, lost: str, fixed: str) -> tuple[Assumption, ...]:
+def _assumptions(exact: Assumption, lost: str, fixed: str) -> tuple[Assumption, ...]:
     """Return the assumptions of reports of both kinds.
 
     Args:
-        exact: what the software sees to before or in the noise.
-        lost: what k reports lose at most.
-        fixed: what was fixed without looking at the user's data.
+        exact: property of the inputs or the noise that the software enforces.
+        lost: largest loss of k reports.
+        fixed: sentence on the parameters that were fixed without looking at the user's data.
     """
-    return (
-        *kept(
-            exact,
-            REPORT_STORED,
-            "Another report is drawn only when the device's own ledger has budget for it; k reports "
-            f"lose at most {lost} together.",
-            _ONCE,
-            _BLIND,
-            _MISSING,
-            _BOUND,
-        ),
-        *trusted(
-            _OWN_STORE,
-            "The operating system's random numbers on the device are unpredictable.",
-            fixed,
-            _NOTHING_ELSE,
-            _ON_TIME,
-            _AUTHENTIC,
-        ),
+    budget = enforced(
+        "device budget",
+        "Another report is drawn only when the device's own ledger has budget for it; k reports "
+        f"lose at most {lost} together.",
     )
+    kept = (exact, REPORT_STORED, budget, _ONCE, _BLIND, _MISSING, _BOUND)
+    parameters = unchecked("public parameters", fixed)
+    return (*kept, _OWN_STORE, _RANDOM, parameters, _NOTHING_ELSE, _ON_TIME, _COMPUTING, _AUTHENTIC)
 
 
 def _weight(people: str) -> str:
@@ -141,44 +149,44 @@ def report_guarantee(
     chooser: str,
     classes: bool,
 ) -> Guarantee:
-    """The guarantee of one report under a `Spec`.
+    """Return the guarantee of one report under a `Spec`.
 
     Args:
-        mechanism: name of the report.
-        epsilon: that the report keeps.
-        exact: the largest epsilon that a version's mechanism has, at most `epsilon`.
-        weights: of every class of epsilon, how many honest people a forged report weighs in one cell, and
-            over all.
-        most: bins at most, or parts of a question.
-        asks: whether versions are questions.
-        chooser: who chooses among the arms.
-        classes: whether a report names a class of epsilon.
+        mechanism: name of the report's mechanism.
+        epsilon: promised epsilon of the report.
+        exact: largest epsilon of a version's mechanism, at most `epsilon`.
+        weights: for every class of epsilon, the number of honest people that a forged report weighs as much
+            as, in one cell and over all cells.
+        most: largest number of bins, or of parts of a question.
+        asks: True if versions are questions.
+        chooser: "server" or "client", which chooses among the arms.
+        classes: True if a report names a class of epsilon.
     """
     hidden, notes = "the bin of the context, the arm and the reward", []
     if asks:
-        hidden = "whatever a version asks of the context and the reward"
+        hidden = "everything that a version asks about the context and the reward"
         notes.append(
-            "The server assigns arms, and which arm a cell of the grid gives is public: whoever sees the "
-            "action that is taken learns that the context lies in one of the cells that give it, or that the "
-            "cell's own arm was not available, whatever the report hides."
+            "The server assigns arms, and the arm of each cell of the grid is public. Whoever sees the "
+            "action learns that the context lies in one of the cells with this arm, or that the cell's own "
+            "arm was not available, whatever the report hides."
         )
         notes.append(
-            "A server may write what a version asks after seeing every earlier report, this user's included: "
-            "to whoever does not see the action, k reports tell at most k epsilon about their user, whatever "
-            "was asked."
+            "A server may write the questions of a version after seeing every earlier report, this user's "
+            "included: to whoever does not see the action, k reports reveal at most k epsilon about their "
+            "user, whatever was asked."
         )
     elif chooser == "server":
         hidden = "the bin of the context and the reward"
         notes.append(
-            "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
-            "taken learns that the context lies in one of the bins that pull it, or that the bin's own arm "
-            "was not available, whatever the report hides."
+            "The server assigns arms, and the arm of each bin is public. Whoever sees the action learns that "
+            "the context lies in one of the bins with this arm, or that the bin's own arm was not available, "
+            "whatever the report hides."
         )
     else:
         notes.append(
             "The device draws the arm, among those that are available, with its bin's probabilities, which "
             "are public; or the arm was pulled elsewhere (SourceClient.observe). Whoever sees the action "
-            "that is taken learns of the context what these choices tell, whatever the report hides."
+            "learns about the context as much as these choices reveal, whatever the report hides."
         )
     # a forger takes the class that weighs most
     in_one, over_all = (max(kind) for kind in zip(*weights, strict=True))
@@ -188,7 +196,7 @@ def report_guarantee(
     notes.append(_weight(f"{_people(over_all)} honest people do on average, {where}"))
     if classes:
         notes.append(
-            "A report names its class of epsilon in the open: one of the spec's, each kept as it says."
+            "A report names its class of epsilon in the open: one of the spec's, each satisfied as it says."
         )
     record = MechanismRecord(
         name=f"one report ({mechanism})",
@@ -208,25 +216,42 @@ def report_guarantee(
         ),
         mechanisms=(record,),
         assumptions=_assumptions(
-            "All that is drawn has rational probabilities, made exactly of random 64-bit words, and the "
-            "ratio claimed is theirs.",
+            enforced(
+                "exact sampling",
+                "All draws have rational probabilities, made exactly from random 64-bit words, and the "
+                "claimed ratio is theirs.",
+            ),
             "k epsilon",
             "Spec, epsilon and taking part were fixed without looking at context or reward.",
         ),
         theorem="Any two inputs give any report with probabilities within exp(epsilon): the largest ratio "
         "over inputs and reports follows from the rational probabilities in use, and is rounded up. "
-        "Whatever server and operator compute from reports is post-processing.",
+        "Everything that server and operator compute from reports is post-processing.",
         status="enforced",
         certificate=PureDP(epsilon=epsilon),
+        limits=(
+            _SEVERAL.format(lost="k epsilon"),
+            "Whoever sees the action may learn about the context: the rule that gives arms is public.",
+            *(["A report names its class of epsilon in the open."] if classes else []),
+        ),
         notes=tuple(notes),
     )
 
 
 def gp_report_guarantee(
-    privacy: JointDP, release: BlockRelease, *, weight: float, status: Status
+    privacy: JointDP, release: BlockRelease, *, width: float, weight: float, status: Status
 ) -> Guarantee:
-    """The guarantee of one report whose only contact with raw data is `release`; `weight` is its most."""
-    sums = "z phi" if release.mechanism.vector_only else "phi phi^T and z phi"
+    """Return the guarantee of one report whose only contact with raw data is `release`.
+
+    Args:
+        privacy: the promise.
+        release: the calibrated mechanism, of one block.
+        width: width of the reward range.
+        weight: largest number of honest people that a forged report weighs as much as.
+        status: status of the noise source.
+    """
+    sums = "centred reward times features"
+    sums = sums if release.mechanism.vector_only else f"outer product of features, and {sums},"
     return Guarantee(
         definition=privacy,
         observers=(
@@ -234,24 +259,30 @@ def gp_report_guarantee(
             protected_from("everyone else", "policies computed from reports"),
             shown_to("the user's own device", f"decision set, choice and reward; {_OWN_COUNTS}"),
         ),
-        mechanisms=(replace(release.record(), name=f"one report: {sums} of its one choice"),),
+        mechanisms=(replace(release.record(width=width), name=f"one report: {sums} of its one choice"),),
         assumptions=_assumptions(
-            "Features and reward are bounded and turned into integers before noise is added.",
+            enforced(
+                "bounded contributions",
+                "Features and reward are bounded and turned into integers before noise is added.",
+            ),
             "k epsilon and k delta",
             "Spec, and taking part, were fixed without looking at the user's data.",
         ),
         theorem=reason(
-            "One Gaussian release of an integer vector whose largest move under any two data of the user is "
-            "bounded (dpbandits.privacy.gram_vector): the report is private whatever the server does; "
+            "One Gaussian release of an integer vector whose largest change between any two data of the user "
+            "is bounded (dpbandits.privacy.gram_vector): the report is private whatever the server does; "
             "choices of other users are post-processing of reports. This is local differential privacy "
             "with delta, which Dubey2021 calls local joint differential privacy.",
             release.certificate,
         ),
         status=status,
         certificate=release.certificate,
+        limits=(
+            _SEVERAL.format(lost="k epsilon and k delta"),
+            LocalDP.left_out[0],
+        ),  # joint DP lacks the second
         notes=(
             "The server sees only the report, so the promise also holds against the server.",
-            LocalDP.left_out[0],  # joint DP does not say it
             _weight(f"{_people(weight)} of the largest contributions of honest people"),
         ),
     )

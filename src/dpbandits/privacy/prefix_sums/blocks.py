@@ -123,15 +123,27 @@ class CalibratedRelease(ABC):
         rounded = np.rint(coordinates / RELEASE_UNIT).astype(np.int64)
         return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
 
-    def _recorded(self, name: str, releases: int, unit: str) -> MechanismRecord:
+    def _recorded(self, how: str, releases: int, *, width: float) -> MechanismRecord:
+        """Describe the noise.
+
+        A vector entry of `vector_noise_sd(1)` widths of the reward range has the coordinate 1, and so has a
+        Gram entry of 1. Distances in reward units therefore count a Gram entry of 1 as `reward` of them.
+        """
+        reward = self.mechanism.vector_noise_sd(1.0) * width
+        what, shown = "sums of centred rewards times features", "in reward units, L2"
+        if not self.mechanism.vector_only:
+            what = f"Gram matrix of features and {what}"
+            shown += f"; an entry of the Gram matrix counts {reward:.4g} times"
         return MechanismRecord(
-            name=name,
+            name=f"{what}, {how}",
             law=self.noise.gaussian_law,
             scale=self.sigma,
             sensitivity=self.sensitivity,
             certificate=self.certificate,
             releases=releases,
-            unit=unit,
+            unit="in units of the released integers",
+            step=RELEASE_UNIT * reward,
+            shown_in=shown,
         )
 
 
@@ -234,11 +246,14 @@ class BlockRelease(CalibratedRelease):
             raise InvalidData(f"the sums are too large for max_rounds = {self.max_rounds} rounds")
         return self._noised(self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums))
 
-    def record(self) -> MechanismRecord:
-        """Return the description of this mechanism for a guarantee."""
-        sums = "z phi" if self.mechanism.vector_only else "phi phi^T and z phi"
-        name = f"mixed block sums of {sums}"
-        return self._recorded(name, self.factor.n_blocks, "in units of the released integers")
+    def record(self, *, width: float = 1.0) -> MechanismRecord:
+        """Describe this use of noise, for a guarantee.
+
+        Args:
+            width: width of the reward range.
+        """
+        how = "matrix mechanism over the blocks" if self.factor.touched > 1 else "each block by itself"
+        return self._recorded(how, self.factor.n_blocks, width=width)
 
     def prepare(self) -> None:
         """Draw the next release's noise ahead of time, if the source can."""

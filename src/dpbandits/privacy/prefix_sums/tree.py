@@ -204,7 +204,10 @@ class TreeRelease(CalibratedRelease):
             )
         return self._noised(self.mechanism.to_coordinates(sums))
 
-    def record(self) -> MechanismRecord:
-        """Return the description of this mechanism for a guarantee."""
-        name = "sums of phi phi^T and y phi over the nodes of a binary tree"
-        return self._recorded(name, self.tree.n_blocks, "in lattice units of 2^-20")
+    def record(self, *, width: float = 1.0) -> MechanismRecord:
+        """Describe this use of noise, for a guarantee.
+
+        Args:
+            width: width of the reward range.
+        """
+        return self._recorded("over the nodes of a binary tree", self.tree.n_blocks, width=width)

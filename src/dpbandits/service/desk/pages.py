@@ -27,6 +27,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpbandits import __version__, local
 from dpbandits.budget.accountants import ACCOUNTANTS, SUM_NAMES
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.pages import as_fragment
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json, population_names
 from dpbandits.service.core import Service
@@ -285,7 +287,8 @@ class _Desk:
         """Show the statement of a policy, to be printed and signed."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         found = self._service.guarantee(policy)
-        return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
+        promised = Guarantee.from_json(found["guarantee"])
+        return self._stated(kept.name, kept.population, kept.made_at, promised)
 
     def local(self, survey: str, across: str = "0", up: str = "1") -> Response:
         """Show a local policy: the arms that devices choose, as a map over two columns."""
@@ -316,7 +319,7 @@ class _Desk:
         """Show the statement of a local policy, to be printed and signed."""
         _, name, population, text, made_at = self._survey(survey)
         promised = local.Spec.from_json(text).statement()
-        return self._stated(name, population, made_at, promised.explain(), promised.to_json())
+        return self._stated(name, population, made_at, promised)
 
     def _survey(self, name: str) -> tuple[Any, ...]:
         row = next((row for row in self._service.read(_local) if row[1] == name), None)
@@ -324,14 +327,15 @@ class _Desk:
             raise Problem("not-found", "There is no local policy of this name.")
         return row
 
-    def _stated(self, name: str, population: str, made_at: float, statement: str, promised: str) -> Response:
+    def _stated(self, name: str, population: str, made_at: float, promised: Guarantee) -> Response:
+        statement, annex = promised.pages()
         return self.page(
             "statement.html",
             name=name,
             population=population,
             made_at=made_at,
-            blocks=_blocks(statement),
-            digest=hashlib.sha256(promised.encode()).hexdigest(),
+            statement=as_fragment(statement),
+            annex=as_fragment(annex, level=2),
             now=self._service.now(),
         )
 
@@ -426,22 +430,6 @@ class _Desk:
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
     """Return id, name, population, spec and creation time of the local policies."""
     return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
-
-
-def _blocks(statement: str) -> list[tuple[str, list[str]]]:
-    """Return the paragraphs of a statement, each with the list that follows it, without line breaks."""
-    found: list[tuple[str, list[str]]] = [("", [])]
-    for one in statement.splitlines():
-        text, items = found[-1]
-        if one.startswith("- "):
-            items.append(one[2:])
-        elif items and one.startswith("  "):
-            items[-1] += f" {one.strip()}"
-        elif items or not one.strip():
-            found.append((one.strip(), []))
-        else:
-            found[-1] = f"{text} {one.strip()}".strip(), items
-    return [(text, items) for text, items in found if text or items]
 
 
 def _picture(said: list[tuple[int, Learned]], reward_range: list[float]) -> Line | None:
