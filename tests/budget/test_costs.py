@@ -103,7 +103,7 @@ def test_costs_need_something_proven():
         cost_of(PureDP(1.0), privacy=JointDP(epsilon=0.9))
     with pytest.raises(InvalidParameter, match="expected one of"):
         cost_of(1.0, privacy=ONE)
-    with pytest.raises(InvalidParameter, match="an account keeps a promise"):
+    with pytest.raises(InvalidParameter, match="an account needs a guarantee"):
         cost_of(PureDP(1.0), privacy=NoPrivacy())
     assert cost_of(PureDP(1.0), privacy=ONE, status="simulated").simulated
 

@@ -158,7 +158,7 @@ def test_what_is_proven_scales_by_group_privacy():
     assert (float(charge.rho), float(charge.mu2)) == pytest.approx((0.00045, 0.0009), rel=1e-9)
     charge = cost_of(NearGaussianDP(0.01, 1e-12), privacy=near).charged_to(terms, account="rows")
     assert (float(charge.rho), charge.mu2) == (pytest.approx(0.00045, rel=1e-9), Decimal("Infinity"))
-    with pytest.raises(InvalidParameter, match="cannot be converted over several steps"):
+    with pytest.raises(InvalidParameter, match="cannot be converted between"):
         Cost.of(near).charged_to(terms, account="rows")
     wider = Cost.of(RowDP(0.5, 1e-7, distance=3))
     covered = wider.charged_to(Terms.of(RowDP(1, 1e-4, distance=1)), account="")

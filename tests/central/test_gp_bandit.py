@@ -78,7 +78,7 @@ def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
     ledger.open_account("people", privacy=JointDP(promised.epsilon, promised.delta))
     with pytest.raises(dpb.errors.IncompatibleState):
         GPBandit.load(tmp_path / "policy.state", account=ledger.account("people"))
-    with pytest.raises(dpb.errors.InvalidParameter, match="one that pays"):
+    with pytest.raises(dpb.errors.InvalidParameter, match="one to charge"):
         GPBandit.load(tmp_path / "policy.state", ledger=ledger, adopt=True)
     adopted = GPBandit.load(tmp_path / "policy.state", account=ledger.account("people"), adopt=True)
     assert repr(adopted) == repr(policy)

@@ -159,7 +159,7 @@ def test_a_folder_has_one_user_and_a_closed_policy_none(case, tmp_path):
     opened = type(policy).open(tmp_path / "p", new=policy)
     with pytest.raises(StateError, match="uses this folder"):
         type(policy).open(tmp_path / "p")
-    with pytest.raises(ProtocolError, match="lives in its folder"):
+    with pytest.raises(ProtocolError, match="is saved in its folder"):
         opened.save(tmp_path / "elsewhere")
     decision = ask(opened, 0)
     opened.close()
@@ -228,7 +228,7 @@ def test_a_folder_of_before_its_last_closing_is_refused(case, tmp_path):
         first = ask(policy, 2)
         shutil.copytree(tmp_path / "p", tmp_path / "old")
         policy.tell(first.id, 0.25)
-    with pytest.raises(ForkedState, match="put back"):
+    with pytest.raises(ForkedState, match="rolled back"):
         type(new).open(tmp_path / "old", ledger=ledger)
     with type(new).open(tmp_path / "p", ledger=ledger) as policy:
         assert policy.diagnostics()["rounds_asked"] == 3
@@ -244,11 +244,11 @@ def test_a_folder_that_lacks_more_than_the_last_calls_is_refused_though_none_was
         assert 2 * 17 == WITNESSED_EVERY + 2  # since the release, its own call not counted
         drive(policy, 21, 37)
         shutil.copytree(tmp_path / "p", tmp_path / "newest")
-        with pytest.raises(ForkedState, match="put back"):
+        with pytest.raises(ForkedState, match="rolled back"):
             type(new).open(tmp_path / "old", ledger=ledger)
         drive(policy, 37, 38)  # what was refused changed nothing
     shutil.rmtree(tmp_path / "p")
-    with pytest.raises(ForkedState, match="put back"):  # closed, and so known to the last call
+    with pytest.raises(ForkedState, match="rolled back"):  # closed, and so known to the last call
         type(new).open(tmp_path / "newest", ledger=ledger)
 
 

@@ -165,12 +165,12 @@ def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp
     policy = case.make(account=ledger.account("people"))
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
-    with pytest.raises(IncompatibleState, match="ledger witnesses"):
+    with pytest.raises(IncompatibleState, match="saved with a ledger"):
         type(policy).load(tmp_path / "policy.state")
     with pytest.raises(IncompatibleState, match="another ledger"):
         type(policy).load(tmp_path / "policy.state", ledger=MemoryLedger(), adopt=True)
     for account in ("others", "people"):
-        with pytest.raises(InvalidParameter, match="part of this policy's state"):
+        with pytest.raises(InvalidParameter, match="this policy's state names"):
             type(policy).load(tmp_path / "policy.state", account=ledger.account(account))
     drive(type(policy).load(tmp_path / "policy.state", ledger=ledger), 10, 20)
     assert ledger.balance("people").remaining_epsilon == 0

@@ -381,7 +381,7 @@ def test_an_account_is_bound_to_one_spec_for_good(tmp_path):
 def test_an_account_of_another_unit_is_refused():
     ledger = MemoryLedger()
     ledger.open_account(ACCOUNT, privacy=JointDP(1.0))
-    with pytest.raises(InvalidParameter, match="differs from what was asked in unit"):
+    with pytest.raises(InvalidParameter, match="has another unit"):
         Client(spec_of(), account=ledger.account("local-reports"))
     assert ledger.balance(ACCOUNT).spent_epsilon == 0
 

@@ -428,7 +428,7 @@ def test_beginning_is_repeatable_until_there_is_a_record(path, ledger):
     made(path, ledger=ledger)
     journal = made(path, ledger=ledger)
     journal.append(b"W", b"one")
-    with pytest.raises(CorruptState, match="holds records"):
+    with pytest.raises(CorruptState, match="has records"):
         Journal.create(path, **NAME, ledger=ledger)
     assert words(path, ledger) == [b"one"]
 

@@ -1,15 +1,14 @@
-"""Privacy budgets: how much has been spent on one group of people, and what is refused.
+"""Privacy budgets: ledgers with accounts that record privacy loss and refuse to overspend.
 
-- `Ledger`: accounts, and the witness of how far each saved state has gone. `MemoryLedger()` lives as long as
-  the process; `SQLiteLedger(path)` is durable and shared between processes.
-- `ledger.open_account(name, privacy=JointDP(2, 1e-5))` is the one way to open an account. It gives the
-  `Account`, as `ledger.account(name)` does later: whatever pays takes it as `account=`.
-- `Unit`: whose data an account protects, and which inputs are neighbours. Every account and every cost has
-  one.
-- `Cost`, `cost_of`, `cost_of_guarantee`: what a use of noise costs. `epsilon_for` plans with costs.
-- `Terms`, `Balance`: what an account promises, and what it has spent.
+- `Ledger`: accounts, and a counter of the commits of each saved state. `MemoryLedger()` exists as long as the
+  process. `SQLiteLedger(path)` is durable and shared between processes.
+- `ledger.open_account(name, privacy=JointDP(2, 1e-5))` opens an account, the only way to do so. It returns an
+  `Account`, as `ledger.account(name)` does later; pass it to a policy as `account=`.
+- `Unit`: whose data an account protects, and which inputs are neighbours. Every account and cost has one.
+- `Cost`, `cost_of`, `cost_of_guarantee`: the privacy loss of a use of noise. `epsilon_for` plans with costs.
+- `Terms`, `Balance`: the guarantee of an account, and its spent budget.
 
-`accountants` holds the rule by which an account adds up, and its proof.
+`accountants` has the composition rules of an account (zCDP, GDP or basic), and their proof.
 """
 
 from typing import TYPE_CHECKING

@@ -1,92 +1,94 @@
-r"""The rule by which an account adds up what is charged to it, and the proof that it keeps its promise.
+r"""Accounting: the composition rules by which an account adds up its charges, and their proof.
 
-An account promises (epsilon, delta) for one unit (`dpbandits.budget.units`). Every charge is booked in five
-sums:
+An account guarantees (epsilon, delta)-DP for one unit (`dpbandits.budget.units`), whatever is charged to it.
+It keeps five sums over its charges:
 
 ==========  ======================================================================================
-sum         what a charge adds
+sum         amount that a charge adds
 ==========  ======================================================================================
-epsilon     the epsilon that it keeps (basic composition)
-delta       the delta that it keeps with that epsilon; 0 for a pure charge
-rho         zero-concentrated DP
-mu2         mu^2, where it is within total variation `distance` of mu-Gaussian DP
+epsilon     its epsilon (basic composition)
+delta       its delta at that epsilon; 0 for a pure charge
+rho         its rho of zero-concentrated DP (zCDP)
+mu2         its mu^2, if it is within total variation `distance` of mu-Gaussian DP (GDP)
 distance    that total variation
 ==========  ======================================================================================
 
-A sum is infinite where nothing is proven of the charge in it.
+An amount is infinite if nothing is proven about the charge in that notion.
 
 The rule
 --------
-1. *Undecided.* While all charges are pure, their epsilons are added. They may come to the account's epsilon.
-2. *Decision.* The first charge that is not pure decides which accountant adds up from then on. It is the
-   first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The pure charges before stay added up
-   by their epsilons, E in all, and the accountant proves (epsilon - E, delta) for everything else.
-3. *From then on* a charge is admitted if one of the accountant's limits admits the sums since the decision:
+1. *Undecided.* While all charges are pure, their epsilons are added. They may reach the account's epsilon.
+2. *Decision.* The first charge that is not pure decides which accountant the account uses from then on. It is
+   the first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The earlier pure charges stay added
+   up by their epsilons, E in total. The accountant proves (epsilon - E, delta) for everything else.
+3. *After the decision* a charge is admitted if the sums since the decision stay within one of the
+   accountant's limits:
 
 ==============  ====================================================================================
 accountant      limits
 ==============  ====================================================================================
 `gaussian`      mu2 <= mu(epsilon - E, .98 delta)^2 and distance <= .01 delta/(1 + e^(epsilon - E));
-                or rho <= rho(epsilon - E, .01 delta), which pays for charges that are not Gaussian
+                or rho <= rho(epsilon - E, .01 delta), which admits charges that are not Gaussian
 `zcdp`          rho <= rho(epsilon - E, delta)
 `basic`         sum of epsilons <= epsilon - E and sum of deltas <= delta
 ==============  ====================================================================================
 
-Here mu(e, d) is the largest mu for which mu-Gaussian DP implies (e, d), and rho(e, d) the largest rho for
-which rho-zCDP does (`dpbandits.privacy.calibration`). With delta = 0 the account pays for pure charges only.
+Here mu(e, d) is the largest mu for which mu-GDP implies (e, d)-DP, and rho(e, d) the largest rho for which
+rho-zCDP does (`dpbandits.privacy.calibration`). With delta = 0 the account admits pure charges only.
 
-Charges of one kind are admitted as often as under the best of the three accountants alone, except for the 2%
-of delta that `gaussian` reserves for distances and for other charges (.1% of mu^2). Pure
-charges alone are added up by their epsilons. A mixed sequence may be paid for less often than one accountant
-alone would.
+Charges of one kind are admitted as often as by the best of the three accountants alone, except for the 2% of
+delta that `gaussian` reserves for distances and for other charges (.1% of mu^2). Pure charges alone are added
+up by their epsilons. Of a mixed sequence fewer charges may be admitted than by one of the accountants alone.
 
-Why the promise holds
----------------------
-Charges may be chosen adaptively: which mechanism comes next, and what it costs, may depend on all that was
-released before and on public facts, never on raw data otherwise. Fix two neighbours P, P'. The promise is
+Why the guarantee holds
+-----------------------
+Charges may be chosen adaptively. The next mechanism and its cost may depend on earlier releases and on public
+facts, and not otherwise on raw data. Fix two neighbours P, P'. The guarantee is
 P(S) <= e^epsilon P'(S) + delta for every set S of transcripts.
 
-*Pure charges before the decision.* They may go on after it (an interactive policy). Let E be the sum of their
-epsilons at the decision, which the transcript until then determines, and write the density of a transcript as
-p = A B, with B for their steps and A for all others. B <= e^E B' whatever the outputs. So p - e^epsilon p' =
-A B - e^epsilon A' B' <= (A - e^(epsilon - E) A') B. That is a run in which the pure steps have the *same* law
-on both sides: for whoever chooses the next charge they are mere coins. Given the transcript until the
-decision, E is a constant, and the filter below shows that the positive part is at most delta. The average
-over those transcripts is at most delta, too. A transcript without a decision has E <= epsilon and adds
-nothing.
+*Pure charges before the decision.* Their mechanisms may continue after it (an interactive policy). Let E be
+the sum of their epsilons at the decision; the transcript until then determines it. Write the density of a
+transcript as p = A B, with B for the steps of these mechanisms and A for all others. B <= e^E B' for all
+outputs. So p - e^epsilon p' = A B - e^epsilon A' B' <= (A - e^(epsilon - E) A') B. This bound describes a run
+in which the pure steps have the *same* distribution on both sides: for the choice of the next charge they are
+public coins. Given the transcript until the decision, E is a constant. The filter below then shows that the
+positive part is at most delta. So is its average over those transcripts. A transcript without a decision has
+E <= epsilon and adds nothing.
 
-*After it* one accountant is fixed. Each limit is a filter for (e, d) with e = epsilon - E and its share d of
-delta:
+*After the decision* one accountant is fixed. Each limit is a filter for (e, d) with e = epsilon - E and its
+share d of delta:
 
 - `zcdp` (Feldman, Zrnic 2021; Whitehouse et al. 2023, Theorem 1). Let L_n be the likelihood ratio of the
-  first n outputs and a > 1. Given the past, rho_n is a constant, so E'[(L_n/L_{n-1})^a | past] <= exp(a (a -
-  1) rho_n), and L_n^a exp(-a (a - 1) (rho_1 + ... + rho_n)) is a supermartingale that begins at 1. If the sum
-  never exceeds rho, E'[L_n^a] <= exp(a (a - 1) rho).
-- `gaussian` (Smith, Thakurta 2022). A mu_n-GDP mechanism is, for this ordered pair, a random function of one
-  draw from N(0, 1) or N(mu_n, 1) (Blackwell; Dong, Roth, Su 2022, Theorem 2.10), and so of the increment over
-  a time mu_n^2 of a Brownian motion without drift, or with drift 1. The past decides how long the next
-  increment is, so all outputs are a random function of the motion stopped no later than at mu^2. That tells
-  the drifts apart exactly as one draw tells N(0, 1) from N(mu, 1). Near-Gaussian mechanisms are replaced by
-  the Gaussian ones within their distances, coupled so that a step first differs with at most that chance. If
-  the distances never exceed D, then P(S) <= e^e P'(S) + d + (1 + e^e) D.
-- `basic` (Rogers et al. 2016). An (epsilon_j, delta_j) mechanism is, for this pair, a random function of a
-  flag, raised with chance delta_j, which tells everything, and else of a randomised response whose ratio is
-  at most e^epsilon_j (Kairouz, Oh, Viswanath 2015, Theorem 3.1). Some flag is raised with chance at most the
-  expected sum of delta_j, which is at most d. Otherwise the ratio is at most e^(sum of epsilon_j).
+  first n outputs and a > 1. Given the past, rho_n is a constant. So
+  E'[(L_n/L_{n-1})^a | past] <= exp(a (a - 1) rho_n). Hence L_n^a exp(-a (a - 1) (rho_1 + ... + rho_n)) is a
+  supermartingale that begins at 1. If the sum never exceeds rho, E'[L_n^a] <= exp(a (a - 1) rho).
+- `gaussian` (Smith, Thakurta 2022). For this ordered pair a mu_n-GDP mechanism is a random function of one
+  draw from N(0, 1) or N(mu_n, 1) (Blackwell; Dong, Roth, Su 2022, Theorem 2.10). It is therefore a random
+  function of the increment, over a time mu_n^2, of a Brownian motion without drift or with drift 1. The past
+  decides how long the next increment is. So all outputs are a random function of the motion, stopped no later
+  than at mu^2. That distinguishes the drifts exactly as one draw distinguishes N(0, 1) from N(mu, 1).
+  Near-Gaussian mechanisms are replaced by Gaussian ones within their distances, coupled so that a step first
+  differs with at most that probability. If the distances never exceed D, then
+  P(S) <= e^e P'(S) + d + (1 + e^e) D.
+- `basic` (Rogers et al. 2016). For this pair an (epsilon_j, delta_j) mechanism is a random function of a flag
+  and of a randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.1). The flag is raised with probability
+  delta_j and then reveals everything. Otherwise the response has a ratio of at most e^epsilon_j. Some flag is
+  raised with probability at most the expected sum of delta_j, which is at most d. Otherwise the ratio is at
+  most e^(sum of epsilon_j).
 
 *Two limits of one accountant.* Let S_1 be the transcripts in S whose sums are within the first limit at the
 end, and S_2 the others, which are within the second. Sums only grow. Consider the run that stops before it
-exceeds the first limit: it keeps (e, d_1), and gives the transcripts of S_1 the same chances. Hence P(S_1) <=
-e^e P'(S_1) + d_1, likewise for S_2 with d_2, and d_1 + d_2 <= delta.
+exceeds the first limit. It keeps (e, d_1), and gives the transcripts of S_1 the same probabilities. Hence
+P(S_1) <= e^e P'(S_1) + d_1, likewise for S_2 with d_2, and d_1 + d_2 <= delta.
 
-*Pure in Gaussian.* epsilon-DP is mu-GDP for Phi(mu/2) = e^epsilon/(1 + e^epsilon). Of all epsilon-DP
-mechanisms randomised response tells most, with errors (size, miss) on the two lines from (0, 1) and (1, 0)
-to the corner (c, c), c = 1/(1 + e^epsilon). The Gaussian's curve is convex and passes through (0, 1), (1, 0)
-and (Phi(-mu/2), Phi(-mu/2)) = (c, c), so it lies on or below both lines. For small epsilon mu = 1.2533
-epsilon. A pure charge enters rho as epsilon^2/2 (Bun, Steinke 2016, Proposition 1.4).
+*Pure charges in Gaussian DP.* epsilon-DP is mu-GDP for Phi(mu/2) = e^epsilon/(1 + e^epsilon). Randomised
+response is the most informative of all epsilon-DP mechanisms. Its errors (size, miss) lie on the two lines
+from (0, 1) and (1, 0) to the corner (c, c), c = 1/(1 + e^epsilon). The Gaussian's curve is convex and passes
+through (0, 1), (1, 0) and (Phi(-mu/2), Phi(-mu/2)) = (c, c), so it lies on or below both lines. For small
+epsilon mu = 1.2533 epsilon. A pure charge enters rho as epsilon^2/2 (Bun, Steinke 2016, Proposition 1.4).
 
-Charges may stand for interactive mechanisms (a policy that goes on for years) that run at the same time:
-filters of these notions hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
+Charges may stand for interactive mechanisms (a policy that runs for years) that run at the same time: filters
+of these notions hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
 """
 
 import math
@@ -110,7 +112,7 @@ __all__ = [
 ]
 
 Accountant = Literal["undecided", "gaussian", "zcdp", "basic"]
-"""How an account adds up; see the module."""
+"""Name of a composition rule; see the module."""
 
 ACCOUNTANTS: Mapping[Accountant, str] = {
     "undecided": (
@@ -125,32 +127,35 @@ ACCOUNTANTS: Mapping[Accountant, str] = {
     "zcdp": "adds rho of zero-concentrated DP",
     "basic": "adds epsilons and deltas",
 }
-"""Quantity that each accountant adds up."""
+"""Description of each accountant, which completes a sentence that begins with "it"."""
 
 _DISTANCE_SHARE = 0.01
-"""Share of delta that pays for distances from Gaussian DP: enough for millions of draws on our lattices."""
+"""Share of delta for distances from Gaussian DP, which is enough for millions of draws on our lattices."""
 
 _OTHERS_SHARE = 0.01
 """Share of delta at which a Gaussian accountant admits charges that are only zero-concentrated."""
 
 _EDGE = 1.0 + 9e-11
-"""Calibrations aim a relative 1e-10 below delta, accounts 1e-11, so that an account pays for a release
-calibrated to its own promise whatever was rounded on the way. The formulas are right to 1e-12."""
+"""Factor on delta at which the limits are computed.
+
+Releases are calibrated to a delta a relative 1e-10 below theirs, limits to 1e-11 below. So an account admits
+a release that is calibrated to the account's own guarantee, despite rounding. Formulas are exact to 1e-12.
+"""
 
 _ACCURATE = 1e-12
-"""Relative error allowed for what floats computed, added to it."""
+"""Relative margin, added to numbers that were computed in floats, for their rounding errors."""
 
 _LARGEST_EPSILON = 50.0
-"""Calibrations are exact up to here. An account with a larger epsilon is calibrated at this one: stronger."""
+"""Largest epsilon at which calibrations are exact. The limits of a larger epsilon are those of this one."""
 
 _SMALLEST_DELTA = 1e-15
-"""Calibrations are exact down to here. Below, an account adds epsilons and deltas."""
+"""Smallest delta at which calibrations are exact. With a smaller one an account adds epsilons and deltas."""
 
 _LARGEST_PURE = 700.0
-"""Pure epsilon above which a charge has no mu: e^-epsilon is no normal float."""
+"""Largest epsilon of a pure charge with a mu. Above it, e^-epsilon is not a normal float."""
 
 _LARGEST_DELTA = 1.0 - 2.0**-53
-"""Calibrations take a delta below 1."""
+"""Largest delta that calibrations take, the largest float below 1."""
 
 _DOWN = Context(prec=17, rounding=ROUND_FLOOR)
 
@@ -159,7 +164,7 @@ SUM_NAMES = {"epsilon": "epsilon", "delta": "delta", "rho": "rho", "mu2": "mu^2"
 
 
 class Charge(NamedTuple):
-    """A charge as an account books it, in the account's unit: five sums move; see the module."""
+    """A charge in the account's unit: the amounts that it adds to the five sums of the module."""
 
     epsilon: Decimal = NOTHING
     delta: Decimal = NOTHING
@@ -170,47 +175,47 @@ class Charge(NamedTuple):
 
     @classmethod
     def of(cls, amounts: Iterable[Decimal], *, simulated: bool = False) -> "Charge":
-        """A charge from its five amounts."""
+        """Return a charge from its five amounts."""
         epsilon, delta, rho, mu2, distance = amounts
         return cls(epsilon, delta, rho, mu2, distance, simulated)
 
     @property
     def amounts(self) -> tuple[Decimal, ...]:
-        """The five amounts that accounts add up."""
+        """Amounts of the charge in the five sums."""
         return tuple(self[:5])
 
     @property
     def named(self) -> list[tuple[str, str]]:
-        """Name and amount of each sum in which the charge is known."""
+        """Name and amount, as text, of each sum in which the charge is finite and not 0."""
         known = zip(SUM_NAMES.values(), self.amounts, strict=True)
         return [(name, short(amount)) for name, amount in known if amount.is_finite() and amount]
 
     def plus(self, other: "Charge") -> "Charge":
-        """Both, exactly."""
+        """Return the exact sum of two charges."""
         sums = (add(*pair) for pair in zip(self.amounts, other.amounts, strict=True))
         return Charge.of(sums, simulated=self.simulated or other.simulated)
 
     def covers(self, other: "Charge") -> bool:
-        """Return whether every amount is at least the other's."""
+        """Return True if every amount is at least the other's."""
         return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
 
     def words(self) -> str:
-        """The amounts that are known, for a message."""
+        """Return the known amounts as text for a message."""
         known = ", ".join(f"{name} {amount}" for name, amount in self.named)
         return (known or "nothing") + (" (simulated)" if self.simulated else "")
 
 
 class Way(NamedTuple):
-    """Limits of some sums: while none is exceeded, the promise holds."""
+    """Limits of some sums. While none of them is exceeded, the guarantee holds."""
 
     limits: Mapping[str, Decimal]
 
     def admits(self, sums: Charge) -> bool:
-        """Return whether no sum exceeds its limit."""
+        """Return True if no sum exceeds its limit."""
         return all(getattr(sums, name) <= limit for name, limit in self.limits.items())
 
     def used(self, sums: Charge) -> float:
-        """The largest share of a limit that the sums have used; more than 1 where one is exceeded."""
+        """Return the largest share of a limit that the sums use; more than 1 if a limit is exceeded."""
         shares = (
             float(getattr(sums, name) / limit) if limit else math.inf * bool(getattr(sums, name))
             for name, limit in self.limits.items()
@@ -219,7 +224,7 @@ class Way(NamedTuple):
 
 
 def ways(accountant: Accountant, epsilon: Decimal, delta: Decimal) -> Iterator[Way]:
-    """The limits of an accountant that has to prove (epsilon, delta), any of which is enough."""
+    """Yield the alternative limits of an accountant that has to prove (epsilon, delta)."""
     match accountant:
         case "undecided":
             yield Way({"epsilon": epsilon, "delta": NOTHING})
@@ -235,10 +240,10 @@ def ways(accountant: Accountant, epsilon: Decimal, delta: Decimal) -> Iterator[W
 
 
 def accountant_for(charge: Charge, epsilon: Decimal, delta: Decimal) -> Accountant:
-    """The accountant that the first charge which is not pure decides for; see the module.
+    """Return the accountant for an account whose first charge that is not pure is `charge`; see the module.
 
     Returns:
-        The first that admits it; basic where none does.
+        The first accountant that admits the charge; "basic" if none does.
     """
     if float_below(epsilon) > 0.0 and float(delta) * _OTHERS_SHARE >= _SMALLEST_DELTA:
         candidates: tuple[tuple[Accountant, Decimal], ...] = (("gaussian", charge.mu2), ("zcdp", charge.rho))
@@ -251,10 +256,10 @@ def accountant_for(charge: Charge, epsilon: Decimal, delta: Decimal) -> Accounta
 def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
     """Return an epsilon, hardly above the smallest, at which an accountant with this delta admits these sums.
 
-    It is the inverse of `ways`: mu2 and rho are converted at the shares of delta at which their limits are
-    computed, and the distances fit the limit at the epsilon that was found. So the sums are proven to keep
-    (epsilon, delta), and where they are at a limit it is the epsilon of that limit. Epsilons of `basic` are
-    added; they hold at the sum of the deltas, which is at most delta.
+    This is the inverse of `ways`: mu2 and rho are converted at the shares of delta at which their limits are
+    computed, and the distances fit their limit at the epsilon found. So (epsilon, delta) is proven for
+    the sums. Sums at a limit give the epsilon of that limit. With `basic`, epsilons are added; they hold at
+    the sum of the deltas, which is at most delta.
 
     Example:
         >>> from dpbandits.privacy.calibration import zcdp_rho
@@ -276,7 +281,7 @@ def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
-    """Return the smallest epsilon that a sum of rho, or of mu^2, proves at delta; rounded up."""
+    """Return the smallest epsilon at delta that a sum of rho, or of mu^2, proves, rounded up."""
     from dpbandits.privacy.certificates import GaussianDP, ZeroConcentratedDP
 
     if not amount:
@@ -286,10 +291,10 @@ def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
 
 
 def gaussian_mu_of_pure(epsilon: float) -> float | None:
-    """Smallest mu, rounded up, for which every epsilon-DP mechanism is mu-GDP; see the module.
+    """Return the smallest mu, rounded up, for which every epsilon-DP mechanism is mu-GDP; see the module.
 
-    2 Phi^-1(e^epsilon/(1 + e^epsilon)) = 2 sqrt(2) erfinv(tanh(epsilon/2)), by the tail where that is near 1.
-    None above `_LARGEST_PURE`, where floats of that tail lose digits.
+    It is 2 Phi^-1(e^epsilon/(1 + e^epsilon)) = 2 sqrt(2) erfinv(tanh(epsilon/2)), computed from the tail if
+    tanh is near 1. Above `_LARGEST_PURE`, where floats of that tail lose digits, the result is None.
 
     Example:
         >>> round(gaussian_mu_of_pure(0.01), 6), round(gaussian_mu_of_pure(1.0), 4)
@@ -310,8 +315,8 @@ def _point(epsilon: Decimal, delta: Decimal) -> tuple[float, float]:
     return min(float_below(epsilon), _LARGEST_EPSILON), float_below(delta)
 
 
-# Every charge asks again for the limits of its account. scipy is imported here: a device, whose account has
-# delta = 0, runs with NumPy alone.
+# Cached, because every charge needs the limits of its account again. SciPy is imported inside, because a
+# client, whose account has delta = 0, runs with NumPy alone.
 @lru_cache(maxsize=256)
 def _rho(epsilon: float, delta: float) -> Decimal:
     from dpbandits.privacy.calibration import zcdp_rho
@@ -321,7 +326,7 @@ def _rho(epsilon: float, delta: float) -> Decimal:
 
 @lru_cache(maxsize=256)
 def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
-    """mu^2, and the distance from Gaussian DP."""
+    """Return the limits of mu^2 and of the distance from Gaussian DP."""
     from dpbandits.privacy.calibration import gaussian_mu
 
     weight = 1.0 + math.exp(epsilon)

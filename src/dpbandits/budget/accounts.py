@@ -1,4 +1,4 @@
-"""Terms, balances and costs of accounts. Numbers are exact decimals."""
+"""`Terms`, `Balance` and `Cost`: guarantee, spending and charges of an account, in exact decimals."""
 
 import json
 from collections.abc import Mapping
@@ -42,14 +42,14 @@ __all__ = ["Balance", "Charge", "Cost", "Terms"]
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Promise and unit of an account. Both are fixed when the account is opened.
+    """Guarantee and unit of an account. Both are fixed when the account is opened.
 
     Args:
-        epsilon, delta: privacy loss that all charges together may reach.
-        unit: whose data is protected, and which inputs are neighbours.
+        epsilon, delta: Largest privacy loss of all charges together.
+        unit: Unit of privacy: whose data is protected, and which inputs are neighbours.
 
     Raises:
-        InvalidParameter: a number that is no budget, or no unit.
+        InvalidParameter: A number is not a valid budget, or `unit` is not a `Unit`.
     """
 
     epsilon: Decimal
@@ -59,11 +59,11 @@ class Terms:
     def __post_init__(self) -> None:
         _settle_promise(self)
         if self.delta > 1:
-            raise InvalidParameter("delta is above 1, expected a probability")
+            raise InvalidParameter("delta is above 1, expected a probability in [0, 1]")
 
     @classmethod
     def of(cls, privacy: "Definition | Terms") -> "Terms":
-        """Return the terms of an account with this promise; InvalidParameter if nothing is promised."""
+        """Return the terms of an account with this guarantee; raise InvalidParameter if there is none."""
         if isinstance(privacy, Terms):
             return privacy
         unit = unit_of(privacy)
@@ -71,13 +71,13 @@ class Terms:
         return cls(epsilon=epsilon, delta=delta, unit=unit)
 
     def to_json(self) -> str:
-        """One line of text that `from_json` reads."""
+        """Return the terms as one line of JSON, which `from_json` reads."""
         fields = {"epsilon": str(self.epsilon), "delta": str(self.delta), "unit": self.unit.to_config()}
         return json.dumps(fields, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Terms":
-        """Terms that `to_json` wrote; whatever Python raises on other text otherwise."""
+        """Rebuild terms from `to_json()`. Other text raises any of Python's errors."""
         fields: Mapping[str, Any] = json.loads(text)
         numbers = {name: Decimal(fields[name]) for name in ("epsilon", "delta")}
         return cls(**numbers, unit=Unit.from_config(fields["unit"]))
@@ -85,19 +85,21 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Privacy loss of one use of noise, between neighbours of its unit.
+    """Privacy loss of one use of noise, between neighbouring inputs of its unit.
 
-    `dpbandits.budget.cost_of` makes costs from certificates, and `Cost.of` from a promise alone.
+    `dpbandits.budget.cost_of` makes a cost from a certificate, and `Cost.of` from a bare (epsilon, delta).
 
     Args:
-        unit: whose data the numbers are about, and which inputs are neighbours.
-        epsilon, delta: the promise that is kept.
-        rho: rho of zero-concentrated DP; None if unknown.
-        mu, distance: within total variation `distance` of Gaussian DP with this mu; None if unknown.
-        simulated: the noise can be repeated, so that the promise holds only against those who cannot.
+        unit: Unit of privacy: whose data is protected, and which inputs are neighbours.
+        epsilon, delta: Guarantee of the mechanism.
+        rho: Parameter of zero-concentrated DP; None if unknown.
+        mu: Parameter of Gaussian DP, up to `distance`; None if unknown.
+        distance: Total variation distance from Gaussian DP with parameter `mu`.
+        simulated: True if the noise can be repeated, so that the guarantee holds only against parties who
+            cannot repeat it.
 
     Raises:
-        InvalidParameter: a number is no budget, or no unit.
+        InvalidParameter: A number is not a valid budget, or `unit` is not a `Unit`.
 
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
@@ -120,33 +122,33 @@ class Cost:
             if value is not None:
                 object.__setattr__(self, name, exact(value, name=name))
         if self.distance and self.mu is None:
-            raise InvalidParameter("distance comes with mu")
+            raise InvalidParameter("distance needs mu: pass both")
         if not isinstance(self.simulated, bool):
             raise InvalidParameter(f"simulated is a {type(self.simulated).__name__}, expected a bool")
 
     @classmethod
     def of(cls, privacy: "Definition | Cost") -> "Cost":
-        """Return the cost of a mechanism with a known promise; InvalidParameter if it is no promise."""
+        """Return the cost of a mechanism with this guarantee; raise InvalidParameter if it is none."""
         if isinstance(privacy, Cost):
             return privacy
         return cls(unit=unit_of(privacy), epsilon=privacy.epsilon, delta=privacy.delta)
 
     def charged_to(self, terms: Terms, *, account: str) -> Charge:
-        """The sums that it moves in an account of these terms, between neighbours of the account's unit.
+        """Return the charge to an account with these terms, converted to the account's unit.
 
         Raises:
-            InvalidParameter: no conversion to the account's unit is known.
+            InvalidParameter: No conversion to the account's unit is known.
         """
         steps = self.unit.steps(terms.unit)
         if steps is None:
             raise InvalidParameter(
-                f"account {account!r} protects another unit than this charge, so the charge cannot be "
-                f"converted: {_difference(terms.unit, self.unit)}; charge an account that was opened for "
-                "that unit, with Terms(epsilon=, delta=, unit=) if no promise describes it"
+                f"account {account!r} protects another unit than this charge, and no conversion is known: "
+                f"{_difference(terms.unit, self.unit)}; charge an account that was opened for that unit, "
+                "with Terms(epsilon=, delta=, unit=) if no promise describes it"
             )
         epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
         rho = mu = distance = None
-        if terms.delta:  # otherwise nothing but epsilon can be paid
+        if terms.delta:  # an account with delta = 0 adds up epsilons only
             rho = None if self.rho is None else exact(self.rho, name="rho")
             mu = None if self.mu is None else exact(self.mu, name="mu")
             distance = exact(self.distance, name="distance")
@@ -163,9 +165,9 @@ class Cost:
             mu = None if mu is None or distance else times(mu, many)
             if delta and rho is None and mu is None:
                 raise InvalidParameter(
-                    f"account {account!r} protects {terms.unit.whose!r}, the charge {self.unit.whose!r}, and "
-                    "a promise with a delta cannot be converted over several steps: charge its certificate "
-                    "(cost_of)"
+                    f"account {account!r} protects {terms.unit.whose!r}, the charge {self.unit.whose!r}: a "
+                    "bare (epsilon, delta) cannot be converted between them; charge the certificate instead, "
+                    "with cost_of"
                 )
         return Charge(
             epsilon,
@@ -179,13 +181,13 @@ class Cost:
 
 @dataclass(frozen=True, repr=False)
 class Balance(Seen):
-    """An account: its terms, what was charged so far, and the accountant that adds it up.
+    """State of an account: its terms, the sums of its charges, and its accountant.
 
     Args:
-        terms: fixed when the account was opened.
-        spent: what all charges came to.
-        accountant: how they are added up; see `dpbandits.budget.accountants`.
-        before: sums of the pure charges made before the accountant was decided.
+        terms: Terms, fixed when the account was opened.
+        spent: Sums of all charges.
+        accountant: Composition rule; see `dpbandits.budget.accountants`.
+        before: Sums of the pure charges before the accountant was decided.
     """
 
     terms: Terms
@@ -218,7 +220,7 @@ class Balance(Seen):
             f"Neighbours: {terms.unit.neighbours}.",
             f"Accountant ({self.accountant}): it {ACCOUNTANTS[self.accountant]}."
             if terms.delta
-            else "Accountant: it adds the epsilons of pure charges, and pays for nothing with a delta.",
+            else "Accountant: it adds the epsilons of pure charges, and refuses charges with a delta.",
         ]
         if self.simulated:
             lines.append(
@@ -234,12 +236,12 @@ class Balance(Seen):
 
     @property
     def simulated(self) -> bool:
-        """Return whether anything was charged whose noise can be repeated."""
+        """True if the noise of any charge can be repeated."""
         return self.spent.simulated
 
     @property
     def spent_epsilon(self) -> Decimal:
-        """Sum of the epsilons of all charges; infinite where one has none in the account's unit."""
+        """Sum of the epsilons of all charges; infinite if a charge has none in the account's unit."""
         return self.spent.epsilon
 
     @property
@@ -249,10 +251,10 @@ class Balance(Seen):
 
     @cached_property
     def spent_as_epsilon(self) -> Decimal:
-        """Epsilon, at the account's delta, that all charges so far are proven to keep together; rounded up.
+        """Proven epsilon of all charges so far together, at the account's delta, rounded up.
 
-        It reaches the promised epsilon when the account is spent. Epsilons do not subtract: with rho or mu^2
-        left, what is left is not the difference.
+        It reaches the account's epsilon when the account is spent. The accountants `zcdp` and `gaussian` do
+        not add epsilons, so the remaining budget is not the difference.
         """
         since = epsilon_of(self.accountant, self._since(self.spent), self.terms.delta)
         return min(sum_up(self.before.epsilon, since), self.terms.epsilon)
@@ -273,7 +275,7 @@ class Balance(Seen):
 
     @property
     def parts(self) -> tuple[tuple[str, Decimal, Decimal], ...]:
-        """Name, amount spent and limit of each sum that the accountant holds against a limit."""
+        """Name, spent amount and limit of each sum that the accountant compares with a limit."""
         if self.accountant == "undecided":
             rows = [("epsilon", self.spent.epsilon, self.terms.epsilon), ("delta", NOTHING, self.terms.delta)]
         else:
@@ -283,10 +285,10 @@ class Balance(Seen):
         return tuple(row for row in rows if row[2])
 
     def charged(self, charge: Charge, *, account: str) -> "Balance":
-        """The balance after a charge.
+        """Return the balance after a charge.
 
         Raises:
-            BudgetExceeded: the account cannot pay; the message says what is left.
+            BudgetExceeded: The charge exceeds the budget. The message says what is left.
         """
         total, decided = self.spent.plus(charge), self
         if self.accountant == "undecided" and charge.delta:
@@ -309,18 +311,16 @@ class Balance(Seen):
         return tuple(ways(self.accountant, left, self.terms.delta))
 
     def _since(self, total: Charge) -> Charge:
-        """The sums since the accountant was decided."""
+        """Return the part of the sums since the accountant was decided."""
         parts = zip(total.amounts, self.before.amounts, strict=True)
         since = (less(*pair) if pair[0].is_finite() else UNKNOWN for pair in parts)
         return Charge.of(since, simulated=total.simulated)
 
 
 def _settle_promise(of: Terms | Cost) -> None:
-    """Make epsilon and delta exact, and refuse what has no unit."""
+    """Make epsilon and delta exact; raise InvalidParameter if the unit is not a `Unit`."""
     if not isinstance(of.unit, Unit):
-        raise InvalidParameter(
-            f"unit is a {type(of.unit).__name__}, expected a Unit: whose data the numbers are about"
-        )
+        raise InvalidParameter(f"unit is a {type(of.unit).__name__}, expected a Unit: pass unit_of(privacy)")
     for name in ("epsilon", "delta"):
         object.__setattr__(of, name, exact(getattr(of, name), name=name))
 

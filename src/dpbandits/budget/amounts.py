@@ -1,4 +1,4 @@
-"""Exact arithmetic on amounts of budget: decimals, so that three charges of 0.1 are 0.3."""
+"""Exact arithmetic on amounts of privacy budget. Decimals are used, so that three charges of 0.1 are 0.3."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation, Overflow
 from fractions import Fraction
@@ -10,30 +10,30 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["NOTHING", "UNKNOWN", "Amount", "above", "add", "exact", "float_above", "float_below", "times"]
 
 Amount = float | Decimal
-"""A budget: floats mean the decimal they print as, so that 0.1 is one tenth."""
+"""Type of an amount. A float means the decimal that it prints as, so that 0.1 is one tenth."""
 
 NOTHING = Decimal(0)
 
 UNKNOWN = Decimal("Infinity")
-"""Amount of a charge in a notion of privacy in which nothing is proven of it: no limit admits it."""
+"""Amount of a charge in a notion of privacy in which nothing is proven. No limit admits it."""
 
-# Amounts are bounded so that any sum of them, and of their squares, is exact within the context's digits.
+# Amounts are bounded so that every sum of them, and of their squares, is exact in the context `_EXACT`.
 _LARGEST_EXPONENT = 400
 _LARGEST_DIGITS = 400
 _EXACT = Context(prec=4000, Emax=10_000, Emin=-10_000, traps=[Inexact, InvalidOperation, Overflow])
 
 _UP = Context(prec=14, rounding=ROUND_CEILING)
-"""Rounding of charges: so few digits that the same charge is the same on nearly every processor."""
+"""Rounding of charges. With 14 digits a charge is the same number on nearly every processor."""
 
 _SHORT = Context(prec=12, rounding=ROUND_CEILING)
 _SHORT_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def exact(amount: object, *, name: str) -> Decimal:
-    """The decimal that an amount prints as.
+    """Return the decimal that an amount prints as.
 
     Raises:
-        InvalidParameter: not a finite number of at least zero, or of absurd size.
+        InvalidParameter: The amount is not a finite number of at least 0, or has an absurd size.
     """
     if isinstance(amount, (int, np.integer, Decimal)) and not isinstance(amount, bool):
         decimal = Decimal(amount if isinstance(amount, Decimal) else int(amount))
@@ -44,70 +44,70 @@ def exact(amount: object, *, name: str) -> Decimal:
     if not decimal.is_finite() or decimal < 0:
         raise InvalidParameter(f"{name} is {decimal}, expected a finite number of at least 0")
     if not decimal:
-        return Decimal(0)  # without a sign or an exponent
+        return Decimal(0)  # drops a sign and an exponent
     if abs(decimal.adjusted()) > _LARGEST_EXPONENT or len(decimal.as_tuple().digits) > _LARGEST_DIGITS:
         raise InvalidParameter(f"{name} is too large, too small or too long for a budget")
     return decimal
 
 
 def add(left: Decimal, right: Decimal) -> Decimal:
-    """The exact sum of two amounts."""
+    """Return the exact sum of two amounts."""
     return _EXACT.add(left, right)
 
 
 def less(left: Decimal, right: Decimal) -> Decimal:
-    """The exact difference of two amounts."""
+    """Return the exact difference of two amounts."""
     return _EXACT.subtract(left, right)
 
 
 def times(left: Decimal, right: Decimal) -> Decimal:
-    """The exact product of two amounts."""
+    """Return the exact product of two amounts."""
     return _EXACT.multiply(left, right)
 
 
 def square_up(amount: Decimal) -> Decimal:
-    """The square, rounded up to fourteen digits."""
+    """Return the square, rounded up to 14 digits."""
     return _UP.multiply(amount, amount)
 
 
 def half_square_up(amount: Decimal) -> Decimal:
-    """Half of the square, rounded up to fourteen digits."""
+    """Return half of the square, rounded up to 14 digits."""
     return _UP.multiply(square_up(amount), Decimal("0.5"))
 
 
 def above(value: float) -> Decimal:
-    """A float, rounded up to fourteen digits."""
+    """Return a float as a decimal, rounded up to 14 digits."""
     return _UP.create_decimal_from_float(value)
 
 
 def sum_up(left: Decimal, right: Decimal) -> Decimal:
-    """The sum, rounded up to fourteen digits."""
+    """Return the sum, rounded up to 14 digits."""
     return _UP.add(left, right)
 
 
 def root_up(amount: Decimal) -> Decimal:
-    """The square root, rounded up to fourteen digits."""
-    # Decimal rounds its root to nearest whatever the context says: one digit up is above it.
+    """Return the square root, rounded up to 14 digits."""
+    # Decimal.sqrt rounds to nearest in every context, so the next larger number is above the root.
     return _UP.next_plus(_UP.sqrt(amount))
 
 
 def float_below(value: Decimal) -> float:
-    """The largest float that is not above."""
+    """Return the largest float that is at most `value`."""
     nearest = float(value)
     return float(np.nextafter(nearest, -np.inf)) if Decimal(nearest) > value else nearest
 
 
 def float_above(value: Decimal) -> float:
-    """The smallest float that is not below."""
+    """Return the smallest float that is at least `value`."""
     nearest = float(value)
     return float(np.nextafter(nearest, np.inf)) if Decimal(nearest) < value else nearest
 
 
 def short(amount: Decimal, *, down: bool = False) -> str:
-    """Twelve digits of an amount, for a message."""
+    """Return an amount with 12 digits for a message, rounded up, or down with `down=True`."""
     return str((_SHORT_DOWN if down else _SHORT).plus(amount))
 
 
 def ratio_up(whole: Decimal, part: Decimal) -> int:
-    """Smallest number of parts that cover the whole."""
+    """Return the smallest number of parts that cover the whole."""
     return -int(-Fraction(whole) // Fraction(part))

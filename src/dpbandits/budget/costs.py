@@ -1,4 +1,4 @@
-r"""Convert guarantees and certificates to costs, the numbers that an account adds up, rounded up.
+r"""Convert guarantees and certificates to costs: the numbers, rounded up, that an account adds up.
 
 =====================  =============================  ============================
 certificate            rho                            mu
@@ -10,15 +10,14 @@ certificate            rho                            mu
 `PureBeside`           epsilon^2/2 + the other's rho  both mus, in squares
 =====================  =============================  ============================
 
-Every cost also names the promise (epsilon, delta) that is kept, and the unit whose neighbours the numbers are
-about.
+Every cost also has the guarantee (epsilon, delta) and the unit of privacy.
 
-*Statuses*: `enforced` and `simulated` may be charged. The account remembers simulated noise: its promise then
-holds only against those who cannot repeat the noise. What is `broken` or promises nothing has no certificate
-and no cost.
+*Statuses*: `enforced` and `simulated` guarantees may be charged. The account records simulated noise; its
+guarantee then holds only against parties who cannot repeat the noise. A `broken` guarantee, or none, has no
+certificate and no cost.
 
-An account of `JointDP` protects all that one user contributes to anything charged there, however many rounds
-each policy allows: each policy's certificate covers the user's part in it.
+An account of `JointDP` protects everything that one user contributes to all mechanisms charged to it. Each
+policy's certificate covers the user's contribution to that policy, whatever its contribution bound.
 
 Example:
     >>> from dpbandits.budget import MemoryLedger
@@ -27,7 +26,7 @@ Example:
     >>> ledger = MemoryLedger()
     >>> account = ledger.open_account("people", privacy=JointDP(epsilon=5, delta=2e-5))
     >>> release = cost_of(NearGaussianDP(0.2366, 1e-12), privacy=JointDP(epsilon=1, delta=1e-6))
-    >>> for number in range(20):  # as bare promises, twenty of them would come to (20, 2e-5)
+    >>> for number in range(20):  # as bare (epsilon, delta), twenty of them would add up to (20, 2e-5)
     ...     balance = ledger.charge("people", charge_id=f"release {number}", cost=release)
     >>> balance.accountant
     'gaussian'
@@ -65,30 +64,29 @@ from dpbandits.privacy.guarantee import Guarantee, Status
 __all__ = ["cost_of", "cost_of_guarantee", "epsilon_for", "together"]
 
 _ACCURATE = 1e-12
-"""Relative error allowed for what floats computed, added to it."""
+"""Relative margin, added to numbers that were computed in floats, for their rounding errors."""
 
 _LARGEST_PLANNED = 1e6
-"""Largest epsilon that planning tries."""
+"""Largest epsilon that `epsilon_for` tries."""
 
 
 def cost_of(
     certificate: Certificate, *, privacy: Definition, status: Status = "enforced", unit: Unit | None = None
 ) -> Cost:
-    """Cost of a use of noise, in every notion of privacy that its certificate covers.
+    """Return the cost of a use of noise, in every notion of privacy that its certificate covers.
 
     Args:
-        certificate: certificate of everything that this charge pays for. If only a promise is known, use
-            `Cost.of(privacy)`.
-        privacy: the promise that this use keeps.
-        status: status of the guarantee.
-        unit: unit of the certificate, if it differs from the promise's.
+        certificate: Certificate of all the noise that is charged. If only (epsilon, delta) is known, use
+            `Cost.of(privacy)` instead.
+        privacy: Guarantee of this use of noise.
+        status: Status of the guarantee.
+        unit: Unit of the certificate. Default: the unit of `privacy`.
 
     Returns:
-        A cost, rounded up.
+        The cost, rounded up.
 
     Raises:
-        InvalidParameter: nothing is proven: the status says so, or the certificate does not prove the
-            promise.
+        InvalidParameter: The status says that nothing is proven, or the certificate does not prove `privacy`.
 
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
@@ -97,14 +95,14 @@ def cost_of(
     """
     if status not in ("enforced", "simulated"):
         raise InvalidParameter(
-            f"status is {status!r}: only what is enforced or simulated has a cost; nothing else is proven"
+            f"status is {status!r}, expected enforced or simulated: nothing is proven for other statuses"
         )
     own = unit_of(privacy) if unit is None else unit
     rho, near = _rho(certificate), _near_gaussian(certificate)
     if certificate.delta_at(privacy.epsilon) > privacy.delta:
         raise InvalidParameter(
             f"the certificate ({certificate.describe()}) does not prove epsilon {privacy.epsilon:g} and "
-            f"delta {privacy.delta:g}: pass the promise that this use of noise keeps"
+            f"delta {privacy.delta:g}: pass the guarantee of this use of noise"
         )
     mu, distance = (None, NOTHING) if near is None else near
     return Cost(
@@ -119,7 +117,7 @@ def cost_of(
 
 
 def cost_of_guarantee(guarantee: Guarantee) -> Cost:
-    """Return the cost of a whole guarantee, in its own unit; InvalidParameter if nothing is proven.
+    """Return the cost of a whole guarantee, in its own unit; raise InvalidParameter if nothing is proven.
 
     Example:
         >>> import dpbandits as dpb
@@ -127,14 +125,14 @@ def cost_of_guarantee(guarantee: Guarantee) -> Cost:
         ...     kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.4), domain=dpb.Box(low=[0], high=[1]),
         ...     reward_range=(0, 1), horizon=1000, privacy=dpb.JointDP(epsilon=1, delta=1e-6),
         ...     tuning=dpb.central.GPTuning(release="features"))
-        >>> costs = [cost_of_guarantee(policy.guarantee)] * 20  # twenty such policies for the same people
-        >>> round(epsilon_for(costs, delta=2e-5), 2)  # their epsilons add up to 20
+        >>> costs = [cost_of_guarantee(policy.guarantee)] * 20  # twenty such policies for the same users
+        >>> round(epsilon_for(costs, delta=2e-5), 2)  # basic composition would give 20
         4.51
     """
     definition = guarantee.definition
     unit = unit_of(definition)
     if (guarantee.unit, guarantee.neighbours) != (definition.unit, definition.neighbours):
-        unit = Unit(guarantee.unit, guarantee.neighbours)  # it protects something else, and says what
+        unit = Unit(guarantee.unit, guarantee.neighbours)  # the guarantee has a unit of its own
     if guarantee.certificate is None:
         raise InvalidParameter(
             f"the guarantee has no certificate (status {guarantee.status!r}): nothing is proven"
@@ -143,13 +141,13 @@ def cost_of_guarantee(guarantee: Guarantee) -> Cost:
 
 
 def together(parts: Iterable[tuple[Cost, int]]) -> Cost:
-    """The cost of several uses of noise that are paid for at once.
+    """Return the cost of several uses of noise that are charged at once.
 
     Args:
-        parts: a cost, and how often it is paid; all of one unit.
+        parts: Costs, all of the same unit, and how often each is charged.
 
     Raises:
-        InvalidParameter: no part, or parts of several units.
+        InvalidParameter: There are no parts, or they have several units.
 
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
@@ -179,10 +177,14 @@ def together(parts: Iterable[tuple[Cost, int]]) -> Cost:
 
 
 def epsilon_for(costs: Iterable[Cost], *, delta: float) -> float:
-    """An epsilon, hardly above the smallest, at which an account pays for all these costs in turn.
+    """Return an epsilon, hardly above the smallest, of an account that admits all these charges in turn.
+
+    Args:
+        costs: Costs in the order in which they are charged.
+        delta: Delta of the account.
 
     Raises:
-        InvalidParameter: the costs have several units, or no epsilon is enough at this delta.
+        InvalidParameter: The costs have several units, or no epsilon is enough at this delta.
 
     Example:
         >>> from dpbandits.privacy.calibration import zcdp_rho
@@ -211,7 +213,8 @@ def epsilon_for(costs: Iterable[Cost], *, delta: float) -> float:
         low, high = high, 2.0 * high
         if high > _LARGEST_PLANNED:
             raise InvalidParameter(
-                f"no epsilon up to {_LARGEST_PLANNED:g} pays for these costs at delta {delta:g}"
+                f"no epsilon up to {_LARGEST_PLANNED:g} is enough for these costs at delta {delta:g}: pass a "
+                "larger delta, or fewer costs"
             )
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
@@ -223,7 +226,7 @@ def epsilon_for(costs: Iterable[Cost], *, delta: float) -> float:
 
 
 def _rho(certificate: Certificate) -> Decimal:
-    """rho, rounded up. Squares are of decimals: a float's square may lie below."""
+    """Return rho, rounded up. Decimals are squared, because a float's square may be rounded down."""
     match certificate:
         case PureDP(epsilon):
             return half_square_up(exact(epsilon, name="epsilon"))
@@ -242,7 +245,7 @@ def _rho(certificate: Certificate) -> Decimal:
 
 
 def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
-    """(mu, distance), rounded up; None where the certificate is not near Gaussian DP."""
+    """Return (mu, distance), rounded up; None if the certificate is not near Gaussian DP."""
     match certificate:
         case PureDP(epsilon):
             mu = gaussian_mu_of_pure(epsilon)

@@ -1,17 +1,17 @@
-"""`Ledger`: a record of spent budget and of the position of each saved state.
+"""`Ledger`: a record of spent privacy budget and of the position of each saved state.
 
-A ledger keeps two records that must outlive any one process or copy of a state:
+A ledger has two records that outlive every process and every copy of a state:
 
-- **Accounts.** A charge is written before anything is computed from it, under an id that makes it
-  idempotent: a retry after a crash is the same charge. Amounts are exact decimals.
-- **The witness.** Every committed state advances its lineage by one position, compare-and-set.
-  Of two copies of one state only the first to advance goes on; the other gets `ForkedState`.
+- **Accounts.** A charge is written before anything is computed from it. Its id makes it idempotent: a retry
+  after a crash is the same charge. Amounts are exact decimals.
+- **Lineages.** Every committed state advances its lineage by one position, with compare-and-set. Of two
+  copies of one state only the first to advance continues; the other gets `ForkedState`.
 
-An account protects one `Unit`, fixed when it is opened, and every cost names its own. A cost in another unit
-is converted by the rules of `dpbandits.budget.units`, or refused. How an account adds up
-its charges, and why that keeps its promise, is in `dpbandits.budget.accountants`.
+An account protects one `Unit`, fixed when it is opened. A cost in another unit is converted by the rules of
+`dpbandits.budget.units`, or refused. The composition rules and their proof are in
+`dpbandits.budget.accountants`.
 
-Names of accounts appear in messages, so they must be public; ids of charges never do.
+Names of accounts appear in messages, so they must be public. Ids of charges do not appear.
 """
 
 import unicodedata
@@ -29,7 +29,7 @@ __all__ = ["Ledger"]
 
 
 class Entries(Protocol):
-    """The rows of a ledger, as one event sees them and adds to them."""
+    """Rows of a ledger, as one transaction reads and changes them."""
 
     def account(self, name: str) -> Balance | None: ...
     def charge(self, account: str, charge_id: str) -> Charge | None: ...
@@ -40,7 +40,7 @@ class Entries(Protocol):
 
 
 class Contents(NamedTuple):
-    """All rows of a ledger, to be taken in by another one: balances, charges and witnesses by their names."""
+    """All rows of a ledger, for a copy to another one: balances, charges and positions, by their names."""
 
     accounts: dict[str, Balance]
     charges: dict[tuple[str, str], Charge]
@@ -52,7 +52,7 @@ class Ledger(Payer):
 
     @abstractmethod
     def _event(self) -> AbstractContextManager[Entries]:
-        """Open the rows for one atomic, durable change."""
+        """Open the rows in a transaction, which is one atomic and durable change."""
 
     def _reading(self) -> AbstractContextManager[Entries]:
         """Open the rows for reading."""
@@ -60,18 +60,18 @@ class Ledger(Payer):
 
     @worded
     def open_account(self, name: str, *, privacy: Definition | Terms) -> Account:
-        """Create an account that keeps a promise, whatever is charged to it; a repeated call changes nothing.
+        """Open an account with a guarantee for all its charges together. Repeating the call changes nothing.
 
         Args:
-            name: public name, without surrounding blanks, in Unicode form NFC.
-            privacy: promise that all charges together keep: `JointDP`, `LocalDP` or `RowDP`, which also fixes
-                the unit; or `Terms`, for a unit that no promise describes.
+            name: Public name, without surrounding blanks, in Unicode form NFC.
+            privacy: Guarantee of all charges together: `JointDP`, `LocalDP` or `RowDP`, which also sets the
+                unit; or `Terms`, for any other unit.
 
         Returns:
-            The account, as `account(name)` gives it: a policy takes it as `account=`.
+            The account, as from `account(name)`. Pass it to a policy as `account=`.
 
         Raises:
-            InvalidParameter: nothing is promised, or the account exists with other terms.
+            InvalidParameter: There is no guarantee, or the account exists with other terms.
 
         Example:
             >>> from dpbandits.budget import MemoryLedger
@@ -84,8 +84,8 @@ class Ledger(Payer):
         check_name(name, what="an account's name")
         if name != unicodedata.normalize("NFC", name.strip()):
             raise InvalidParameter(
-                "an account's name has blanks around it or an accent apart from its letter (Unicode's form "
-                "NFC is expected): written so it would be a second account of the same people"
+                "an account's name has blanks around it or is not in Unicode form NFC: pass "
+                "unicodedata.normalize('NFC', name.strip()), so that no second account looks the same"
             )
         opened = Balance(Terms.of(privacy))
         with self._event() as entries:
@@ -97,23 +97,23 @@ class Ledger(Payer):
         return self.account(name)
 
     def account(self, name: str) -> Account:
-        """The account of this name, for what pays with it; the first charge refuses one that is not open."""
+        """Return the account of this name, for `account=`. An unknown name fails at the first charge."""
         return Account(self, name)
 
     @worded
     def charge(self, account: str, *, charge_id: str, cost: Cost | Definition) -> Balance:
-        """Spend budget, durably, before anything is computed from it; returns the new balance.
+        """Spend budget durably, and return the new balance. Charge before you compute anything.
 
         Args:
-            account: name of an open account.
-            charge_id: unique within the account. Charging it again with equal amounts does
-                nothing, so that a retry after a crash is safe.
-            cost: what to spend. A promise is charged as a mechanism that keeps it and nothing more.
+            account: Name of an open account.
+            charge_id: Id, unique within the account. Charging it again with equal amounts does nothing, so
+                that a retry after a crash is safe.
+            cost: Cost to spend. A bare guarantee is charged without a certificate, by (epsilon, delta).
 
         Raises:
-            BudgetExceeded: the account cannot pay; nothing was written.
-            InvalidParameter: no such account, no cost, the id was charged other amounts, or the cost is about
-                another unit and no conversion to the account's is known.
+            BudgetExceeded: The charge exceeds the budget; nothing was written.
+            InvalidParameter: There is no such account, `cost` is not a cost, the id was charged with other
+                amounts, or no conversion to the account's unit is known.
         """
         check_name(charge_id, what="charge_id")
         asked = Cost.of(cost)
@@ -134,35 +134,34 @@ class Ledger(Payer):
             return balance
 
     def balance(self, account: str) -> Balance:
-        """Limits and spending of an account."""
+        """Return the limits and the spent budget of an account."""
         with self._reading() as entries:
             return _found(entries.account(account), account)
 
     def after(self, account: str, *, cost: Cost | Definition) -> Balance:
-        """Return the balance after a new charge. Nothing is written.
+        """Return the balance that a new charge would leave. Nothing is written.
 
         Raises:
-            BudgetExceeded, InvalidParameter: as `charge`.
+            BudgetExceeded, InvalidParameter: As for `charge`.
         """
         balance = self.balance(account)
         return balance.charged(Cost.of(cost).charged_to(balance.terms, account=account), account=account)
 
     def charged(self, account: str, charge_id: str) -> Charge | None:
-        """Return the charge of an id, or None."""
+        """Return the charge with this id; None if there is none."""
         check_name(charge_id, what="charge_id")
         with self._reading() as entries:
             _found(entries.account(account), account)
             return entries.charge(account, charge_id)
 
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """Witness that `lineage` is now at `position` with state `digest`, compare-and-set.
+        """Record that `lineage` is at `position` with the state `digest`, with compare-and-set.
 
-        A lineage's first witness may stand at any position; the next must be one further.
-        Repeating the last witness does nothing.
+        The first position of a lineage may be any number. Each next position must be one larger. Repeating
+        the last call does nothing.
 
         Raises:
-            ForkedState: another copy of the state is at this position or beyond, or positions
-                between were skipped.
+            ForkedState: Another copy of the state is at this position or beyond, or a position was skipped.
         """
         witness = new_witness(lineage, position, digest)
         with self._event() as entries:
@@ -172,20 +171,20 @@ class Ledger(Payer):
                 entries.put_lineage(lineage, witness)
 
     def last(self, lineage: str) -> Witness | None:
-        """The last witness of a lineage, or None when the ledger has never seen it."""
+        """Return the last position and digest of a lineage; None if the ledger has never seen it."""
         with self._reading() as entries:
             return entries.lineage(lineage)
 
     def take_in(self, contents: Contents) -> None:
-        """Begin with another ledger's rows; that one is not to be charged, or to witness, any more.
+        """Copy another ledger's rows into this one. Do not use the other ledger afterwards.
 
         Raises:
-            InvalidParameter: an account or a lineage is there already; nothing was taken.
+            InvalidParameter: An account or a lineage exists already; nothing was copied.
         """
         with self._event() as entries:
             known = any(entries.account(name) is not None for name in contents.accounts)
             if known or any(entries.lineage(lineage) is not None for lineage in contents.lineages):
-                raise InvalidParameter("the ledger has accounts or lineages of these names already")
+                raise InvalidParameter("the ledger has accounts or lineages of these names: use an empty one")
             for name, balance in contents.accounts.items():
                 entries.put_account(name, balance)
             for (account, charge_id), charge in contents.charges.items():
@@ -198,19 +197,19 @@ class Ledger(Payer):
 
 
 def _found(balance: Balance | None, account: str) -> Balance:
-    """The balance, or InvalidParameter where there is no account."""
+    """Return the balance; raise InvalidParameter if there is no such account."""
     if balance is None:
         raise InvalidParameter(f"the ledger has no account {account!r}: call open_account first")
     return balance
 
 
 def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
-    """Refuse to open an account anew with other terms."""
+    """Raise InvalidParameter if an account exists with other terms."""
     if existing != asked:
         names = ("epsilon", "delta", "unit")
         differing = [one for one in names if getattr(existing, one) != getattr(asked, one)]
         raise InvalidParameter(
             f"account {name!r} exists with epsilon {existing.epsilon} and delta {existing.delta} for "
-            f"{existing.unit.whose!r}, and differs from what was asked in {', '.join(differing)}: terms of "
-            "an open account cannot change, open another account"
+            f"{existing.unit.whose!r}, and has another {' and another '.join(differing)}: the terms of an "
+            "open account cannot change, open another account"
         )

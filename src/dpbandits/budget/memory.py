@@ -1,4 +1,4 @@
-"""`MemoryLedger`: a ledger that lives as long as the process."""
+"""`MemoryLedger`: a ledger in the memory of one process."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["MemoryLedger"]
 
 
 class MemoryLedger(Ledger):
-    """A ledger that lives as long as the process: for tests, notebooks and simulations.
+    """A ledger in the memory of one process, for tests, notebooks and simulations.
 
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
@@ -43,7 +43,7 @@ class MemoryLedger(Ledger):
 
 
 class _InMemory(NamedTuple):
-    """Rows in dictionaries."""
+    """Rows of a `MemoryLedger`, in dictionaries."""
 
     accounts: dict[str, Balance]
     charges: dict[tuple[str, str], Charge]

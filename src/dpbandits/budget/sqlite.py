@@ -1,62 +1,62 @@
-r"""`SQLiteLedger`: a durable ledger in one file, shared by any number of processes.
+r"""`SQLiteLedger`: a durable ledger in one SQLite file, shared by any number of processes.
 
 What is detected, and when
 --------------------------
-Every row carries a checksum of its own. The *book*, a single row, holds two sums over all rows (of hashes of
-2048 bits under a secret salt, added modulo 2^2048: Bellare and Micciancio 1997), their numbers, the number of
-events so far, and a running digest of all that.
+Every row has a checksum. The *book*, a single row, has two sums over all rows, their numbers of rows, the
+number of events so far, and a running digest of all this. The sums are of hashes of 2048 bits with a secret
+salt, added modulo 2^2048 (Bellare and Micciancio 1997).
 
 =====================================================  =======================================================
-what happened                                          noticed
+change                                                 detected
 =====================================================  =======================================================
 a bit flipped in a row                                 when the row is read: an account at every charge to it
 an account, a lineage or the book changed, removed,    at opening
-or put back to an older version of itself
+or rolled back to an older version of itself
 a charge removed or added                              at opening
 a charge changed                                       when it is repeated, and by `verify`
 a truncated file                                       at opening
 any of these in a ledger of up to 2,000 charges        at opening, which reads all of it
-the whole file deleted, or an older one in its place   with a witness: at the next call. Without one: never
+the file deleted, or rolled back as a whole            with a witness: at the next call. Without one: never
 rows, sums and digest rewritten so that they fit       with a witness: at opening (a charge of a large ledger:
                                                        by `verify`). Without one: never
-the same, and an event more in the book than happened  never: a witness knows the past, not who wrote it
+the same, and one event added that never happened      never: a witness knows the past, not the writer
 =====================================================  =======================================================
 
-What a large ledger does not read at opening gives nobody budget: what was spent stands in the account's own
-row. A charge that is lost can only be charged once more. Whoever may write to the file may also charge, open
-accounts and forge the next event: checksums are against disks and witnesses against copies. Against people
-there are modes: a file that others than its owner may write to, or that lies in a folder where they may
-replace it, is refused at every call.
+The rows that a large ledger does not read at opening cannot give back budget, because the spent budget is in
+the account's own row. A lost charge can only be charged once more. A program that may write to the file may
+also charge, open accounts and forge the next event. Checksums protect against faulty disks, and witnesses
+against copies. File modes protect against other users: a file that they may write to, or may replace in a
+writable folder, is refused at every call.
 
 The witness
 -----------
-`witness=` names somebody elsewhere who remembers how far this ledger has gone (`dpbandits.state.witness`).
-Under a lock file beside the ledger each call
+`witness=` is an external counter of this ledger's events, which detects a rollback of the file
+(`dpbandits.state.witness`). Under a lock file beside the ledger each call
 
-1. **asks** the witness for its last position and compares it with the book;
-2. **commits** to the file: position n + 1, durable;
-3. **tells** the witness: n + 1 and the book's digest, compare-and-set;
+1. **compares** the witness's last position with the book;
+2. **commits** position n + 1 to the file, durably;
+3. **tells** the witness n + 1 and the book's digest, with compare-and-set;
 
-and returns after all three, so that nothing is released for a charge that the witness does not know. The
-other order would be wrong: a ledger that died after telling and before committing could not be told from one
-that was rolled back by one. What the next call finds:
+and returns after all three. So nothing is released for a charge that the witness does not know. The other
+order would be wrong: a ledger that died between telling and committing would look like one that was rolled
+back by one event. The next call finds one of these cases:
 
 ==================  =============  =====================================  ===================================
-file                witness        what happened                          what follows
+file                witness        cause                                  result
 ==================  =============  =====================================  ===================================
-n, digest d         n, digest d    nothing, or died before committing     go on
-n + 1, after d      n, digest d    died before telling, or unanswered     told now: the event counts
-n                   n + 1 or more  an older file, or a copy has gone on   `ForkedState`
-n                   n, other       another copy, or the file was altered  `ForkedState`
+n, digest d         n, digest d    none, or a crash before the commit     continue
+n + 1, after d      n, digest d    crash before telling, or no answer     told now: the event counts
+n                   n + 1 or more  rollback, or a copy has continued      `ForkedState`
+n                   n, other       another copy, or an altered file       `ForkedState`
 n + 2 or more       n              not this ledger's witness              `ForkedState`
-n                   nothing        it lost its memory, or is another one  `IncompatibleState`, but told now at
-                                                                          n = 0 and where there was none yet
+n                   nothing        it lost its data, or is another one    `IncompatibleState`, but told now at
+                                                                          n = 0 and for a first witness
 none                n              the file was deleted                   `ForkedState`
 ==================  =============  =====================================  ===================================
 
-In the second row the call that was interrupted never returned, so nothing was computed from its charge; under
-the same id it is the same charge. A witness that answers late or never stops all users of the ledger, who
-wait for each other; what else it could gain is on its module's page.
+In the second row the interrupted call never returned, so nothing was computed from its charge. Under the same
+id it is the same charge. A witness that answers late or never blocks all users of the ledger, who wait for
+each other. `dpbandits.state.witness` describes further attacks.
 """
 
 import hashlib
@@ -84,10 +84,10 @@ APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
 SCHEMA_VERSION = 1
 
 READ_WHOLE = 2_000
-"""A ledger of so many charges is read whole when it is opened; `benchmarks/ledger.py` times it."""
+"""Largest number of charges of a ledger that is read whole at opening; `benchmarks/ledger.py` times it."""
 
-# Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends
-# with one of its own, so that a flipped bit is no budget.
+# Decimals are stored as text, because SQLite's numbers are binary floats. SQLite has no checksums, so every
+# row ends with one: a flipped bit must not become budget.
 _TABLES = (
     """CREATE TABLE accounts (
         name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, accountant TEXT NOT NULL, before TEXT NOT NULL,
@@ -111,8 +111,8 @@ _TABLES = (
     )""",
 )
 
-# No sum of amounts that the rules admit, or of their squares, has more digits before or after the point.
 _LARGEST_TOTAL = 2000
+"""Largest exponent of a stored sum: no sum of admitted amounts, or of their squares, has more digits."""
 
 _HASH_BYTES = 256
 _MODULUS = 1 << (8 * _HASH_BYTES)
@@ -122,26 +122,26 @@ _MODULUS = 1 << (8 * _HASH_BYTES)
 class SQLiteLedger(Ledger):
     """A ledger in an SQLite file of mode 0600.
 
-    Every call is one transaction on its own connection, so that threads and forked processes may
-    share the object. Writers take turns (`BEGIN IMMEDIATE`), and a call returns after its
-    transaction has reached the disk. The file must be on a file system with working locks.
+    Every call is one transaction on its own connection, so that threads and forked processes may share the
+    object. One writer at a time has the file (`BEGIN IMMEDIATE`). A call returns after its transaction has
+    reached the disk. The file must be on a file system with working locks.
 
-    Without a witness, a ledger restored from a backup forgets what was charged since: restore states and
-    ledger together, and never run on both. With one that is noticed. The module's page says what else is
-    noticed, and when.
+    Without a witness, a ledger that is restored from a backup forgets later charges. Then restore states and
+    ledger together, and never continue both the backup and the original. With a witness such a rollback is
+    detected. The module lists what else is detected, and when.
 
     Args:
-        path: the file; created where it does not exist, unless the witness knows it.
-        timeout: seconds to wait for another process's transaction.
-        witness: remembers elsewhere how far this ledger has gone. A ledger that was opened with one is opened
-            with one from then on.
-        name: what the witness calls this ledger; give each ledger its own where several share a witness.
+        path: Path of the file. It is created if it is missing, unless the witness knows it.
+        timeout: Seconds to wait for another process's transaction.
+        witness: External counter that detects a rollback of the file. A ledger that was opened with one
+            always needs it.
+        name: Name of this ledger at the witness. Give each ledger its own name if several share a witness.
 
     Raises:
-        CorruptState: the file is no SQLite database, or a damaged one.
-        IncompatibleState: it is another program's database, of another version, or lacks its witness.
-        ForkedState: the witness has seen another copy, or a newer one, of this file.
-        StateError: it could not be locked in time, or not be opened; others may write to it; or the witness
+        CorruptState: The file is not an SQLite database, or is damaged.
+        IncompatibleState: The file is another program's database, has another version, or needs its witness.
+        ForkedState: The witness knows another copy of the file, or a newer one.
+        StateError: The file could not be opened, or locked in time; others may write to it; or the witness
             did not answer.
     """
 
@@ -161,7 +161,7 @@ class SQLiteLedger(Ledger):
         refuse_if_others_write(self._path, what="the ledger")
         with self._alone():
             self._create()
-            with self._transaction() as connection:  # nobody else is writing meanwhile
+            with self._transaction() as connection:  # excludes other writers during the check
                 _check_sound(connection, self._path)
                 book = _book(connection)
                 self._compare(book, opening=True)
@@ -169,10 +169,10 @@ class SQLiteLedger(Ledger):
                     _write_book(connection, replace(book, witnessed=name))
 
     def verify(self) -> None:
-        """Read every row and hold all of them against the book; seconds for a hundred thousand charges.
+        """Read every row and compare all of them with the book. 100,000 charges take seconds.
 
         Raises:
-            CorruptState: something was changed, removed or added.
+            CorruptState: A row was changed, removed or added.
         """
         with self._reading() as entries:
             _check_whole(entries.connection, entries.book)
@@ -185,21 +185,21 @@ class SQLiteLedger(Ledger):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction, alone in the file; rolled back when anything is raised inside."""
+        """Open an exclusive write transaction. It is rolled back if the block raises."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
 
     def _alone(self) -> AbstractContextManager[None]:
-        """Hold the lock of the witness, if there is one."""
+        """Return the witness's lock, or a null context without a witness."""
         if self._witness is None:
             return nullcontext()
         return locked(self._path.with_name(self._path.name + ".witness-lock"))
 
     @contextmanager
     def _event(self) -> Iterator["_Entries"]:
-        """A transaction that is told to the witness, if it changed anything, before it is acknowledged."""
+        """Open a transaction. If it changes anything, the witness is told before this returns."""
         with self._alone():
             with self._transaction() as connection:
                 entries = _Entries(connection)
@@ -226,11 +226,11 @@ class SQLiteLedger(Ledger):
             self._settle(book, self._witness, opening=opening)
         elif book.witnessed:
             raise IncompatibleState(
-                "this ledger has a witness, which notices when the file is rolled back: open it with witness="
+                "this ledger has a witness, which detects a rollback of the file: open it with witness="
             )
 
     def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool) -> None:
-        """Hold the file against the witness, and tell it of a last event that it missed; the table above."""
+        """Compare the file with the witness, and tell it a last event that it missed; see the module."""
         if book.witnessed not in ("", self._name):
             raise IncompatibleState("the witness knows this ledger by another name: pass name=")
         last = witness.last(self._name)
@@ -239,25 +239,25 @@ class SQLiteLedger(Ledger):
         if last is None and not (opening and (book.position == 0 or not book.witnessed)):
             raise IncompatibleState(
                 f"the witness has never seen this ledger, which is at position {book.position}: pass the "
-                "one it was opened with; if that one has lost its memory, find out why before anything else"
+                "witness that it was opened with; if that one has lost its data, find out why first"
             )
         if last is None or last == Witness(book.position - 1, book.previous):
             self._tell(book, witness)
             return
         raise ForkedState(
             f"the witness has seen this ledger at position {last.position}, the file is at position "
-            f"{book.position} or holds something else: it was restored or altered, or another copy has gone "
-            "on; use the newest file"
+            f"{book.position} or has another digest: it was restored or altered, or another copy has "
+            "continued; use the newest file"
         )
 
     def _tell(self, book: "_Book", witness: AppendOnlyWitness) -> None:
         witness.advance(self._name, position=book.position, digest=book.digest)
 
     def _create(self) -> None:
-        """Put a complete new ledger at the path unless there is a file.
+        """Create a complete new ledger at the path unless there is a file.
 
-        It is built aside and linked into place, which never replaces another process's. So a ledger
-        is at no time empty, and an empty file is a damaged one.
+        It is built under another name and hard-linked into place, which never replaces another process's
+        file. So a ledger is never empty, and an empty file is a damaged one.
         """
         path = self._path
         if path.exists():
@@ -289,12 +289,12 @@ class SQLiteLedger(Ledger):
 
 @contextmanager
 def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, in autocommit; SQLite's errors become ours."""
-    # mode=rw: a ledger that was deleted is an error, not a fresh budget.
+    """Open a new connection in autocommit mode. Errors of SQLite become errors of this library."""
+    # mode=rw: a deleted ledger must be an error and not a fresh budget.
     address = f"{path.as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)) as connection:
-            # EXTRA: also the removal of the rollback journal, which is the commit, is on disk.
+            # EXTRA also syncs the removal of the rollback journal, which is the commit.
             connection.execute("PRAGMA synchronous = EXTRA")
             yield connection
     except sqlite3.OperationalError as error:
@@ -303,13 +303,15 @@ def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
             "or look at the file's permissions, disk and other users"
         ) from None
     except sqlite3.DatabaseError as error:
-        raise CorruptState(f"the ledger is no SQLite database or damaged ({_reason(error)})") from None
-    except UnicodeDecodeError:  # a name or SQLite's own message about it, after a flipped bit
-        raise CorruptState("the ledger holds text that is none: restore it from a backup") from None
+        raise CorruptState(
+            f"the ledger is not an SQLite database, or is damaged ({_reason(error)}): restore a backup"
+        ) from None
+    except UnicodeDecodeError:  # in a name, or in SQLite's message about it, after a flipped bit
+        raise CorruptState("the ledger has text that is not UTF-8: restore it from a backup") from None
 
 
 def _reason(error: sqlite3.Error) -> str:
-    """The name of SQLite's error code: its message could quote data."""
+    """Return the name of SQLite's error code. Its message could quote data."""
     return getattr(error, "sqlite_errorname", None) or type(error).__name__
 
 
@@ -318,11 +320,10 @@ def _reason(error: sqlite3.Error) -> str:
 
 @dataclass(frozen=True)
 class _Book:
-    """Counts and sums of all rows, and the position of the ledger.
+    """Counts and sums of all rows, and the position of the ledger, in the order of the table's columns.
 
-    In the order of the table's columns. `kept` sums accounts and lineages, of which there are few; `charges`
-    the rest. `digest` commits to all of it, and to the digest before: the salt hides what it commits to from
-    whoever sees digests only.
+    `kept` is the sum over accounts and lineages, which are few; `charges` is the sum over charges. `digest`
+    commits to all fields and to the digest before. The salt hides them from readers of digests.
     """
 
     salt: str
@@ -337,11 +338,11 @@ class _Book:
 
     @classmethod
     def new(cls) -> "_Book":
-        """Book of an empty ledger."""
+        """Return the book of an empty ledger."""
         return cls(secrets.token_hex(32))._with_digest()
 
     def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":
-        """One event later, when the sums moved by so much."""
+        """Return the book after one more event that changed the sums and counts by these amounts."""
         return replace(
             self,
             position=self.position + 1,
@@ -358,12 +359,12 @@ class _Book:
         return replace(self, digest=hashlib.blake2b(repr(sums).encode(), key=key, digest_size=32).hexdigest())
 
     def hashed(self, table: str, row: tuple[object, ...]) -> int:
-        """A row's share of a sum."""
+        """Return a row's hash, the number that it adds to a sum."""
         text = repr((self.salt, table, row)).encode(errors="surrogatepass")
         return int.from_bytes(hashlib.shake_128(text).digest(_HASH_BYTES), "big")
 
     def checked(self) -> "_Book":
-        """Itself, when its digest is that of its fields."""
+        """Return the book itself; raise CorruptState if its digest does not fit its fields."""
         if self._with_digest() != self:
             raise _damaged()
         return self
@@ -388,7 +389,7 @@ def _write_book(connection: sqlite3.Connection, book: _Book) -> None:
 
 
 class _Entries:
-    """The rows as one transaction sees them, and what it adds to the book's sums."""
+    """Rows as one transaction sees them, and its changes of the book's sums."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -410,7 +411,7 @@ class _Entries:
             return None
         _, position, digest = row
         if not isinstance(position, int) or not isinstance(digest, str):
-            raise CorruptState("the ledger holds something that is no witness: restore it from a backup")
+            raise CorruptState("the ledger has a malformed lineage: restore it from a backup")
         return Witness(position, digest)
 
     def put_account(self, name: str, balance: Balance) -> None:
@@ -428,7 +429,7 @@ class _Entries:
         self._n_charges += 1
 
     def close(self) -> None:
-        """Move the book by one event, if there was any."""
+        """Write the book after this event, if it changed anything."""
         if self._changed:
             self.book = self.book.moved(self._kept, self._n_kept, self._charges, self._n_charges)
             _write_book(self.connection, self.book)
@@ -465,9 +466,7 @@ def _balance(row: tuple[Any, ...]) -> Balance:
             Charge.of(map(_decimal, before.split(" "))),
         )
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
-        raise CorruptState(
-            "the ledger holds something that is no account: restore it from a backup"
-        ) from None
+        raise CorruptState("the ledger has a malformed account: restore it from a backup") from None
 
 
 def _charge(row: tuple[Any, ...]) -> Charge:
@@ -476,17 +475,17 @@ def _charge(row: tuple[Any, ...]) -> Charge:
 
 
 def _marks(row: tuple[Any, ...]) -> str:
-    """Question marks for a row and its seal."""
+    """Return SQL placeholders for a row and its checksum."""
     return ", ".join("?" * (len(row) + 1))
 
 
 def _seal(row: tuple[object, ...]) -> str:
-    """Checksum of a row's values: against a disk's errors, not against people."""
+    """Return the checksum of a row's values, which detects errors of the disk, not attacks."""
     return hashlib.blake2b(repr(row).encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _unsealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row's values, once its seal has vouched for them."""
+    """Return a row's values; raise CorruptState if its checksum does not fit."""
     *values, seal = row
     if seal != _seal(tuple(values)):
         raise CorruptState("a row of the ledger was changed: restore it from a backup")
@@ -501,19 +500,19 @@ def _decimal(text: object) -> Decimal:
     if value == UNKNOWN:
         return UNKNOWN
     if value is None or not value.is_finite() or value < 0 or abs(value.adjusted()) > _LARGEST_TOTAL:
-        raise CorruptState("the ledger holds something that is no budget: restore it from a backup")
+        raise CorruptState("the ledger has a malformed amount: restore it from a backup")
     return value
 
 
 def _damaged() -> CorruptState:
-    return CorruptState("the ledger is damaged and what was charged may be lost: restore it from a backup")
+    return CorruptState("the ledger is damaged and charges may be lost: restore it from a backup")
 
 
 # -- soundness --------------------------------------------------------------------------------------
 
 
 def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse another program's database, and one that is damaged in a way that could hide spending."""
+    """Raise an error for another program's database, or for damage that could hide spent budget."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (n_pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -526,7 +525,7 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
         raise IncompatibleState(
             f"the ledger has version {version}, this release uses version {SCHEMA_VERSION}"
         )
-    # SQLite takes missing bytes of the last page for zeros.
+    # SQLite reads missing bytes of the last page as zeros.
     if n_pages * page_size != path.stat().st_size:
         raise _damaged()
     book = _book(connection)
@@ -540,7 +539,7 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balance]:
-    """Hold accounts and lineages against the book; the accounts."""
+    """Compare accounts and lineages with the book; return the accounts' balances."""
     accounts, lineages = (
         [_unsealed(row) for row in connection.execute(f"SELECT * FROM {table}")]  # noqa: S608
         for table in ("accounts", "lineages")
@@ -554,7 +553,7 @@ def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balanc
 
 
 def _check_whole(connection: sqlite3.Connection, book: _Book) -> None:
-    """Hold every row against the book, and what accounts have spent against what was charged to them."""
+    """Compare every row with the book, and the spent budget of each account with its charges."""
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise _damaged()
     balances = _check_kept(connection, book)
@@ -563,7 +562,7 @@ def _check_whole(connection: sqlite3.Connection, book: _Book) -> None:
     for row in map(_unsealed, connection.execute("SELECT * FROM charges")):
         charges += book.hashed("charges", row)
         n_charges += 1
-        if row[0] not in totals:  # a charge of an account that is gone
+        if row[0] not in totals:  # a charge to a missing account
             raise _damaged()
         totals[row[0]] = totals[row[0]].plus(_charge(row))
     if (n_charges, charges % _MODULUS) != (book.n_charges, book.charges):

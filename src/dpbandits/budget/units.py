@@ -1,25 +1,25 @@
-"""`Unit`: whose data is protected as one piece, and which two inputs are neighbours.
+"""`Unit`: the unit of privacy, which says whose data is protected and which two inputs are neighbours.
 
-Losses add up only if the neighbours are the same. `Unit.steps` decides this, by two rules:
+Privacy losses compose only if their neighbours are the same. `Unit.steps` decides this by two rules:
 
-**Equal units.** The same words describe the same neighbours. Costs add up as they are.
+**Equal units.** Equal texts describe the same neighbours. Costs are added up as they are.
 
-**Moves of rows.** Two units of `RowDP` differ in three numbers: how far a row may move (`distance`), how many
-rows of one person move (`rows`), and how far the noised answer of each moves with it (`answers`; 0: answers
-stay as they are). A release that protects moves (D, m, a) protects moves (D', m', a') after k steps, where k
-= ceil(m'/m) times ceil(max(D'/D, a'/a)).
+**Changes of rows.** Two units of `RowDP` differ in three numbers: the largest move of a row's position
+(`distance`), the number of one person's rows that change (`rows`), and the largest change of the noisy answer
+of such a row (`answers`; 0 if answers do not change). A release that protects changes (D, m, a) protects
+changes (D', m', a') after k steps, where k = ceil(m'/m) times ceil(max(D'/D, a'/a)).
 
-*Proof.* Order the m' rows in ceil(m'/m) groups of at most m. Let each group go on the straight line from its
-old positions and answers to the new ones, in ceil(max(D'/D, a'/a)) equal steps. Public boxes are convex, so
-every table on the way is a table that the mechanism takes, and two tables that follow each other are
-neighbours of the release. Each of the k steps multiplies probabilities by at most e^epsilon, so all steps by
-at most e^(k epsilon). rho-zCDP becomes k^2 rho (Bun, Steinke 2016, Proposition 1.9), and mu-GDP becomes (k
-mu)-GDP (Dong, Roth, Su 2022, Theorem 2.14). Where k = 1 the account's neighbours are neighbours of the
-release, and nothing changes.
+*Proof (group privacy).* Order the m' rows in ceil(m'/m) groups of at most m. Move each group on the straight
+line from its old positions and answers to the new ones, in ceil(max(D'/D, a'/a)) equal steps. Public boxes
+are convex, so the mechanism takes every table on the way, and consecutive tables are neighbours of the
+release. Each of the k steps multiplies probabilities by at most e^epsilon, so all of them by at most
+e^(k epsilon). rho-zCDP becomes k^2 rho-zCDP (Bun, Steinke 2016, Proposition 1.9). mu-GDP becomes (k mu)-GDP
+(Dong, Roth, Su 2022, Theorem 2.14). If k = 1, the account's neighbours are neighbours of the release, and
+nothing changes.
 
-Where the account's answers move and the release gives exact answers (a = 0), no number of steps is enough.
-The same holds between units of different kinds, such as one user's whole contribution and one row. Such a
-cost is refused.
+If the account protects changes of answers and the release gives exact answers (a = 0), no number of steps is
+enough. The same holds between units of different kinds, such as one user's whole contribution and one row.
+Such a cost is refused.
 """
 
 from collections.abc import Mapping
@@ -34,20 +34,20 @@ from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, RowDP
 __all__ = ["Moves", "Unit", "unit_of"]
 
 _LONGEST_TEXT = 1000
-"""Characters in each text of a unit."""
+"""Largest number of characters in each text of a unit."""
 
 _MOST_STEPS = 10**9
-"""Steps of a conversion; more would cost more than any account holds."""
+"""Largest number of steps of a conversion. More would cost more than any account has."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What changes between neighbouring tables of `RowDP`.
+    """Largest change between neighbouring tables of `RowDP`.
 
     Args:
-        distance: how far a row's position moves at most (Euclidean, after public scaling).
-        rows: rows of one person that move at most.
-        answers: how far the answer of each of these rows moves at most; 0: it stays the same.
+        distance: Largest move of a row's position (Euclidean distance, after public scaling).
+        rows: Largest number of rows that change, all of one person.
+        answers: Largest change of the answer of each of these rows; 0 if it does not change.
     """
 
     distance: Decimal
@@ -57,15 +57,15 @@ class Moves:
 
 @dataclass(frozen=True)
 class Unit:
-    """Unit of privacy: whose data is protected together, and which inputs are neighbours.
+    """Unit of privacy: whose data is protected, and which two inputs are neighbours.
 
     Args:
-        whose: whose data is protected as one piece; a short public text.
-        neighbours: which two inputs are neighbours; a short public text.
-        moves: distances and rows of a `RowDP` unit; None for others.
+        whose: Short public text that says whose data is protected.
+        neighbours: Short public text that says which two inputs are neighbours.
+        moves: Distances and number of rows of a `RowDP` unit; None for other units.
 
     Raises:
-        InvalidParameter: a text is empty, too long or not printable.
+        InvalidParameter: A text is empty, too long or not printable.
 
     Example:
         >>> unit_of(RowDP(epsilon=1, distance=2)).steps(unit_of(RowDP(epsilon=9, distance=5)))
@@ -87,10 +87,10 @@ class Unit:
                 )
 
     def steps(self, to: "Unit") -> int | None:
-        """Steps between neighbours of this unit that lead from one neighbour to the other in `to`.
+        """Return the number of steps between neighbours of this unit that connect any neighbours in `to`.
 
         Returns:
-            1 where this unit covers `to`; None where no number of steps is known to be enough.
+            The number of steps, which is 1 if this unit covers `to`; None if no number is known to be enough.
         """
         if self == to:
             return 1
@@ -103,7 +103,7 @@ class Unit:
         return steps if steps <= _MOST_STEPS else None
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the unit as a JSON-ready dictionary."""
         config = asdict(self)
         if self.moves is not None:
             moves = self.moves
@@ -112,7 +112,7 @@ class Unit:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Unit":
-        """A unit that `to_config` wrote; whatever Python raises on other values."""
+        """Rebuild a unit from `to_config()`. Other values raise any of Python's errors."""
         moves = config["moves"]
         if moves is not None:
             distance, rows, answers = moves
@@ -120,19 +120,19 @@ class Unit:
                 exact(Decimal(distance), name="distance"), int(rows), exact(Decimal(answers), name="answers")
             )
             if not moves.distance or moves.rows < 1:
-                raise InvalidParameter("a unit's distance and rows are above 0")
+                raise InvalidParameter("a unit needs distance and rows above 0")
         return cls(config["whose"], config["neighbours"], moves)
 
 
 def unit_of(privacy: Definition, *, answers: Amount = NOTHING) -> Unit:
-    """The unit of accounts and costs with this promise.
+    """Return the unit of accounts and costs with this guarantee.
 
     Args:
-        privacy: the promise.
-        answers: with `RowDP`: how far the noised answer of a row moves with it; 0: answers stay the same.
+        privacy: Guarantee.
+        answers: Largest change of a row's noisy answer, for `RowDP`; 0 if answers do not change.
 
     Raises:
-        InvalidParameter: `NoPrivacy`, or no promise at all.
+        InvalidParameter: `privacy` is `NoPrivacy`, or is not a guarantee.
     """
     if isinstance(privacy, JointDP):
         return Unit(
@@ -151,8 +151,8 @@ def unit_of(privacy: Definition, *, answers: Amount = NOTHING) -> Unit:
         )
         return _unit_of_rows(moves)
     raise InvalidParameter(
-        f"privacy is a {type(privacy).__name__}, expected JointDP, LocalDP or RowDP: an account keeps "
-        "a promise"
+        f"privacy is a {type(privacy).__name__}, expected JointDP, LocalDP or RowDP: an account needs a "
+        "guarantee"
     )
 
 

@@ -1,15 +1,16 @@
-"""Durable state: what a restart must not forget, and must not do twice.
+"""Durable state: files, locks and logs that survive a crash, and detection of rollbacks and forks.
 
-- `State`: one object's saved state: JSON and arrays, public and secret parts kept apart.
-- `write_state(path, state)`, `read_state(path)`: the file format. Non-executable, checksummed, written
-  atomically with mode 0600.
-- `StateKey`: seals state files with a key that is kept elsewhere.
-- `StateStore(path, ledger=)`: commits states so that a crash at any point neither loses a release
-  nor lets it be drawn twice, and two copies of one state cannot both go on.
-- `Payer`: what states ask of a ledger (`dpbandits.budget`): to pay, and to witness how far they have gone.
-- `FileWitness(folder)`: remembers elsewhere how far a ledger went.
+- `State`: the saved state of one object, JSON and arrays, with public and secret parts apart.
+- `write_state(path, state)`, `read_state(path)`: the file format. It is checksummed, holds no code, and is
+  written atomically with mode 0600.
+- `StateKey`: a key that encrypts state files; store it elsewhere.
+- `StateStore(path, ledger=)`: commits states. A crash at any point neither loses a release nor lets it be
+  drawn twice, and two copies of one state cannot both continue.
+- `Payer`: the interface of a ledger (`dpbandits.budget`) that states use. It charges an account, and counts
+  the commits of every state, which detects rollbacks.
+- `FileWitness(folder)`: an external counter that detects a rollback of the ledger itself.
 
-A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
+A state file holds raw statistics of the users in the data: protect it as you protect the data, or seal it.
 """
 
 from dpbandits._lazy import lazy

@@ -1,4 +1,4 @@
-"""`State`: what one object needs to go on after a restart."""
+"""`State`: the data from which one object continues after a restart."""
 
 import re
 from collections.abc import Mapping
@@ -12,31 +12,30 @@ from dpbandits.errors import InvalidParameter
 
 __all__ = ["State"]
 
-# Labels travel into reprs, logs and errors; this keeps them one short printable word.
+# Labels appear in reprs, logs and errors, so they are limited to one short printable word.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}", re.ASCII)
 
-LARGEST_POSITION = 2**63 - 1  # what SQLite stores as an integer
+LARGEST_POSITION = 2**63 - 1
+"""Largest position of a lineage: the largest integer of SQLite."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """One object's state at one position of its lineage.
+    """The state of one object at one position of its lineage.
 
     Its repr shows kind, lineage and position only.
 
     Args:
-        kind: what the state belongs to, such as "central.GPBandit"; public.
-        version: layout of `public`, `secret` and `arrays` for this kind; the kind's owner decides
-            what it can read.
-        lineage: random id of the object's whole life, shared by its copies; public.
-        position: number of commits in that life so far, growing by one; public.
-        public: JSON, as configurations are. Tuples come back as lists.
-        secret: JSON that must not leave, like raw counts.
-        arrays: numbers and booleans under names; treated as secret.
+        kind: Type of the object, such as "central.GPBandit". Public.
+        version: Version of the layout of `public`, `secret` and `arrays` for this kind.
+        lineage: Random id of the object, shared by all its copies and saved states. Public.
+        position: Number of the object's commits so far. Public.
+        public: JSON values that may be shown, such as a configuration. Tuples are read back as lists.
+        secret: JSON values that must not be shown, such as raw counts.
+        arrays: Arrays of numbers and booleans, by name. Secret.
 
     Raises:
-        InvalidParameter: a label is not a short word, a number is negative, or an array is not
-            numeric.
+        InvalidParameter: A label is not a short word, a number is negative, or an array is not numeric.
     """
 
     kind: str
@@ -78,5 +77,5 @@ class State:
 
 
 def is_storable(dtype: np.dtype[Any]) -> bool:
-    """Booleans, integers and floats of at most 8 bytes: what every machine reads alike."""
+    """Return True for booleans, integers and floats of at most 8 bytes, which every machine reads alike."""
     return dtype.kind in "biuf" and dtype.itemsize <= 8

@@ -1,7 +1,7 @@
-"""File operations that survive a crash: each returns when its effect is on disk.
+"""File operations that survive a crash. Each returns when its effect is on disk.
 
-Reading works on every platform. A file or folder that several processes may write needs the locks of POSIX
-(`fcntl`), which Windows and Pyodide lack: `refuse_without_locks` says so.
+Reading works on every platform. Files and folders that several processes may write need POSIX locks
+(`fcntl`), which Windows and Pyodide lack; `refuse_without_locks` raises an error there.
 """
 
 import errno
@@ -37,36 +37,39 @@ __all__ = [
     "write_through",
 ]
 
-# A directory's fsync is refused with these by file systems that have no such notion.
+# Errors with which a file system refuses to sync a directory because it does not support that.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
-# Flags that a platform lacks are zero there. Windows alone has O_BINARY, without which it changes line ends.
+# A flag is zero on platforms without it. Only Windows has O_BINARY, without which it converts line ends.
 _EVERY_FILE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 _LOCKS: dict[object, int] = {}
-"""Open lock files: their descriptors, by what holds each."""
+"""Descriptors of open lock files, by a token for each use of `locked`."""
 
 _OPENING = threading.RLock()
-"""Held from the opening of a lock file until it is in `_LOCKS`, and over every fork."""
+"""Lock held from the opening of a lock file until its descriptor is in `_LOCKS`, and during every fork."""
 
 
 def _leave_locks_to_the_parent() -> None:
-    """In a forked child: a lock is freed when nobody has its file open, and the parent may die first."""
+    """Close the parent's lock files in a forked child.
+
+    The system frees a lock when no process has its file open. Without this, a lock would outlive the parent.
+    """
     while _LOCKS:
         os.close(_LOCKS.popitem()[1])
     _OPENING.release()
 
 
-if hasattr(os, "register_at_fork"):  # else processes are never forked
+if hasattr(os, "register_at_fork"):  # platforms without it cannot fork
     os.register_at_fork(
         before=_OPENING.acquire, after_in_parent=_OPENING.release, after_in_child=_leave_locks_to_the_parent
     )
 
 
 def refuse_without_locks(what: str) -> None:
-    """Raise StateError if this platform has no POSIX locks, which keeping `what` on disk needs."""
+    """Raise StateError if this platform has no POSIX locks, which `what` needs on disk."""
     if fcntl is None:
         raise StateError(
             f"{what} needs POSIX file locks, which this platform does not have: keep it in memory, or use "
@@ -75,28 +78,31 @@ def refuse_without_locks(what: str) -> None:
 
 
 def open_to_write(path: Path, flags: int) -> int:
-    """A descriptor of the file, of mode 0600 if it is new. A symbolic link is refused, never followed."""
+    """Return a descriptor of the file, with mode 0600 if it is new. A symbolic link is refused."""
     return os.open(path, flags | _EVERY_FILE | _NO_LINK, 0o600)
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """A descriptor of the file. A pipe in its place cannot hang the reader."""
+    """Return a descriptor of the file. A pipe at its path does not block."""
     return os.open(path, os.O_RDONLY | _EVERY_FILE | _NO_WAIT)
 
 
 def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: bool = False) -> None:
-    """Write a file of mode 0600 and its directory entry through to disk.
+    """Write a file of mode 0600, and its directory entry, through to disk.
 
-    Not atomic: a crash leaves a file that is missing, torn or complete. A symbolic link in its place is
-    refused, never followed.
+    This is not atomic: a crash leaves a file that is missing, torn or complete. A symbolic link at the path
+    is refused.
 
-    `exclusive`: the file must not exist. `renamed`: `replace_durably` follows at once, and makes the entry
-    durable under its last name.
+    Args:
+        path: Path of the file.
+        data: Content of the file.
+        exclusive: True if the file must not exist.
+        renamed: True if `replace_durably` follows at once, which makes the entry durable under its new name.
     """
     descriptor = open_to_write(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_TRUNC))
     try:
         if hasattr(os, "fchmod"):
-            os.fchmod(descriptor, 0o600)  # a file that was there may have been more open
+            os.fchmod(descriptor, 0o600)  # an existing file may have another mode
         write_through(descriptor, data)
     finally:
         os.close(descriptor)
@@ -105,7 +111,7 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: 
 
 
 def write_through(descriptor: int, data: bytes) -> None:
-    """Write all of it where the descriptor stands, through to disk."""
+    """Write all the data at the descriptor's position, through to disk."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
@@ -113,10 +119,10 @@ def write_through(descriptor: int, data: bytes) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Make a new folder with these files, for everybody whom the umask lets read, through to disk.
+    """Create a folder with these files, through to disk. The umask decides who may read them.
 
     Raises:
-        FileExistsError: there is something at its path.
+        FileExistsError: The path exists.
     """
     folder.mkdir()
     for name, data in files.items():
@@ -127,29 +133,30 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def private_folder(folder: Path, *, what: str) -> Path:
-    """The folder, made with mode 0700 where it does not exist; see `refuse_if_others_write`.
+    """Return the folder, created with mode 0700 if it is missing.
 
     Raises:
-        StateError: it cannot be made, others can write to it, or the platform has no POSIX locks.
+        StateError: The folder cannot be created, others can write to it (`refuse_if_others_write`), or the
+            platform has no POSIX locks.
     """
     refuse_without_locks(what)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StateError(f"{what} cannot be made: {error.strerror}") from None
+        raise StateError(f"{what} cannot be created: {error.strerror}") from None
     refuse_if_others_write(folder, what=what)
     return folder
 
 
 def replace_durably(source: Path, target: Path) -> None:
-    """Rename atomically over `target`, through to disk."""
-    os.replace(source, target)  # noqa: PTH105 - the one call whose atomicity everything rests on
+    """Rename `source` over `target` atomically, through to disk."""
+    os.replace(source, target)  # noqa: PTH105 - every crash table rests on the atomicity of this call
     sync_directory(target.parent)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make creations, renames and removals in `directory` durable, where the file system can."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no directories
+    """Make creations, renames and removals in `directory` durable, if the file system supports that."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open directories
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | _EVERY_FILE)
     try:
@@ -162,13 +169,13 @@ def sync_directory(directory: Path) -> None:
 
 
 def refuse_if_others_write(path: Path, *, what: str) -> None:
-    """Refuse what others than its owner may write to, or may replace because its folder is theirs to write.
+    """Refuse a path that users other than its owner may write to, or may replace in a writable folder.
 
-    A folder with the sticky bit, as /tmp has it, lets nobody replace what is another's. What cannot be asked
-    is left to whoever opens it. Lists of access rights beyond the mode are not read. Windows has no modes.
+    In a folder with the sticky bit, such as /tmp, nobody can replace another's file. A path whose mode cannot
+    be read is not refused: opening it will fail. Access control lists are not read. Windows has no modes.
 
     Raises:
-        StateError: with the command that mends it.
+        StateError: Others may write. The message has the command that corrects the mode.
     """
     if os.name == "nt":
         return
@@ -179,14 +186,14 @@ def refuse_if_others_write(path: Path, *, what: str) -> None:
             continue
         if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & excused:
             raise StateError(
-                f"{named} can be written by others (mode {stat.S_IMODE(mode):04o}), who could forge or undo "
-                f"what it holds: look at what they did, then run chmod go-w {shlex.quote(str(place))}"
+                f"{named} can be written by others (mode {stat.S_IMODE(mode):04o}), who could forge or roll "
+                f"back its content: check it for changes, then run chmod go-w {shlex.quote(str(place))}"
             )
 
 
 @contextmanager
 def found(otherwise: str) -> Iterator[None]:
-    """Say `otherwise`, as a `MissingState`, where a file or folder is not there."""
+    """Raise MissingState with the text `otherwise` if a file or folder inside the block is missing."""
     try:
         yield
     except MissingState:
@@ -197,11 +204,11 @@ def found(otherwise: str) -> Iterator[None]:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file and its size in bytes.
+    """Open a regular file for reading; yield it and its size in bytes.
 
     Raises:
-        FileNotFoundError: there is none.
-        CorruptState: a directory, a pipe or a device is in its place.
+        FileNotFoundError: The file does not exist.
+        CorruptState: The path is a directory, a pipe or a device.
     """
     descriptor = open_to_read(path)
     try:
@@ -216,17 +223,18 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the exclusive lock file `path`; the system frees it when the process dies. No forked child has it.
+    """Hold an exclusive lock on the lock file `path` during the block.
+
+    The system frees the lock when the process dies. A forked child does not have it.
 
     Raises:
-        StateError: the platform or the file system has no locks; or another holds this one, and `wait` is
-            False.
+        StateError: The platform or file system has no locks; or `wait` is False and the lock is taken.
     """
     refuse_without_locks("a state on disk")
-    holder = object()
+    token = object()
     with _OPENING:
         descriptor = open_to_write(path, os.O_RDWR | os.O_CREAT)
-        _LOCKS[holder] = descriptor
+        _LOCKS[token] = descriptor
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -235,9 +243,10 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
         except OSError as error:
             raise StateError(
                 f"this file system refuses locks ({errno.errorcode.get(error.errno or 0, 'unknown error')}): "
-                "keep states on one that has them, or two processes could overwrite each other"
+                "put states on one with locks, or two processes could overwrite each other"
             ) from None
         yield
     finally:
-        if _LOCKS.pop(holder, None) is not None:  # else a forked child's: closed, and its number is another's
+        # In a forked child the descriptor was closed already, and its number may be another file's.
+        if _LOCKS.pop(token, None) is not None:
             os.close(descriptor)

@@ -1,25 +1,25 @@
-r"""The state file, format versions 1 and 2: a frame of JSON and .npy arrays, checksummed throughout.
+r"""The state file, format versions 1 and 2: JSON and .npy arrays with checksums.
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 8 | magic `\x93DPBST\r\n` |
 | 4 | format version, unsigned, little-endian |
 | 8 | length of the header, unsigned, little-endian |
 | 32 | SHA-256 of the header |
 | that length | header, JSON in ASCII: kind, version, lineage, position, public, secret, arrays |
-| the rest | the arrays as .npy, in the header's order, nothing between and nothing after |
+| the rest | the arrays as .npy, in the header's order, without gaps |
 
 The header's `arrays` lists each array's name, length in bytes and SHA-256.
 
-Version 2 is a sealed file (`StateKey`): the header has kind, version, lineage, position, public, cipher,
-and length and SHA-256 of the sealed body, which is the whole version 1 file, encrypted and bound to the
-header's public fields. Both versions are read; without a key, version 1 is written.
+Version 2 is a sealed file (`StateKey`). Its header has kind, version, lineage, position, public, cipher, and
+the length and SHA-256 of the sealed body. The body is the whole version 1 file, encrypted and bound to the
+header's public fields. Both versions are read. Without a key, version 1 is written.
 
-Nothing in the file is executed or unpickled. The header's SHA-256 covers every byte through the
-arrays' own, so it is the digest of the state. Equal states give equal bytes. A checksum finds
-accidents, not forgery: whoever can write the file can write another one. A reader therefore
-checks every length against the length of the file before it allocates, and refuses what does not
-fit with `CorruptState`; a file of another version is `IncompatibleState`.
+Nothing in the file is executed or unpickled. The header has the arrays' SHA-256, so its own SHA-256 covers
+every byte and is the digest of the state. Equal states give equal bytes. Checksums detect accidents, not
+forgery, as anybody who can write the file can compute them. A reader therefore compares every length with
+the length of the file before it allocates memory. A file that does not fit is `CorruptState`, a file of
+another version `IncompatibleState`.
 """
 
 import hashlib
@@ -47,9 +47,11 @@ SEALED_VERSION = 2
 CIPHER = "AES-SIV"
 PREFIX = struct.Struct("<8sIQ32s")
 
-# Public configuration and small secrets; arrays are not in it. A bound so that a huge sparse file
-# is not read as JSON.
 MAX_HEADER_BYTES = 1 << 26
+"""Largest header that is read or written, so that a huge sparse file is not read as JSON.
+
+The header has the public configuration and small secrets. Arrays are outside.
+"""
 
 _PUBLIC = ("kind", "lineage", "position", "public", "version")
 _FIELDS = {*_PUBLIC, "arrays", "secret"}
@@ -57,7 +59,7 @@ _SEALED_FIELDS = {*_PUBLIC, "bytes", "cipher", "sha256"}
 
 
 class Identity(NamedTuple):
-    """Identity of a file by its own account, and the digest that a ledger witnesses."""
+    """Identity of a state file, as its header states it, and the digest that a ledger stores."""
 
     kind: str
     lineage: str
@@ -66,19 +68,20 @@ class Identity(NamedTuple):
 
 
 class Texts:
-    """JSON of the public parts of one object's states, remembered: what stays as it was is not written anew.
+    """Cache of the JSON texts of one object's public parts.
 
-    A policy's configuration can be a megabyte of JSON, and no commit changes it.
+    A policy's configuration can have a megabyte of JSON, and commits do not change it.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[bytes, str]] = {}
 
     def of(self, name: str, value: Any) -> str:
-        """The JSON of a part, as `json` writes it; ValueError and its like where it is none."""
+        """Return the JSON text of a part; raise an error of `json.dumps` if it is not JSON."""
         try:
-            mark = hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()  # exact in every type
-        except ValueError:  # what JSON takes and marshal does not
+            # Unlike ==, marshal distinguishes equal values of different types, such as 1 and True.
+            mark = hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
+        except ValueError:  # marshal refuses some values that JSON takes
             return _dumped(value)
         last, text = self._last.get(name, (b"", ""))
         if last != mark:
@@ -88,9 +91,12 @@ class Texts:
 
 
 def encode(state: State, key: StateKey | None = None, texts: Texts | None = None) -> tuple[bytes, str]:
-    """The file's bytes, sealed if there is a key, and the state's digest (hexadecimal SHA-256).
+    """Return the file's bytes, sealed if there is a key, and the state's digest (SHA-256 in hexadecimal).
 
-    `texts` are of the object's earlier states; the bytes are the same without.
+    Args:
+        state: State to write.
+        key: Key that seals the file; None for a plain file.
+        texts: Cache from the object's earlier states. It does not change the bytes.
 
     Raises:
         InvalidParameter: `public` or `secret` is not JSON.
@@ -120,7 +126,7 @@ def _dumped(value: object) -> str:
 
 
 def _joined(texts: Mapping[str, str]) -> str:
-    """An object of members that are JSON already."""
+    """Return a JSON object from the JSON texts of its members."""
     return "{" + ",".join(f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)) + "}"
 
 
@@ -149,12 +155,12 @@ def _framed(
 
 
 def decode(file: BinaryIO, size: int, key: StateKey | None = None) -> tuple[State, str]:
-    """The state in a file of `size` bytes, and its digest.
+    """Return the state in a file of `size` bytes, and its digest.
 
     Raises:
-        CorruptState: torn, altered or not a state file, or sealed with another key.
-        IncompatibleState: another version of the format; sealed and no key was given, or not sealed and
-            one was (whoever can write the file could have put another in its place).
+        CorruptState: The file is torn, altered or not a state file, or is sealed with another key.
+        IncompatibleState: The format has another version; or the file is sealed and no key was given; or it
+            is not sealed and a key was given, as somebody could have replaced the sealed file.
     """
     header, digest = _read_header(file, size)
     if "cipher" in header:
@@ -173,7 +179,7 @@ def _opened(file: BinaryIO, header: dict[str, Any], key: StateKey) -> State:
     plain = key.open(body, public=_text({name: header[name] for name in _PUBLIC}, Texts()))
     inner, _ = _read_header(io.BytesIO(plain), len(plain))
     if "cipher" in inner or any(inner[name] != header[name] for name in _PUBLIC):
-        raise CorruptState("the sealed state is not the one that its header describes")
+        raise CorruptState("the sealed state does not match its header: restore the file from a backup")
     start = len(plain) - sum(entry["bytes"] for entry in inner["arrays"])
     return _decode_arrays(io.BytesIO(plain[start:]), inner)
 
@@ -190,10 +196,10 @@ def _decode_arrays(file: BinaryIO, header: dict[str, Any]) -> State:
 
 
 def write_state(path: str | PathLike[str], state: State, key: StateKey | None = None) -> str:
-    """Write the file atomically and durably with mode 0600; returns the state's digest.
+    """Write a state file with mode 0600, atomically and durably; return the state's digest.
 
-    A crash leaves the old file or the new one, and perhaps a `.tmp` file beside it, which is as
-    secret as the state and can be deleted.
+    A crash leaves the old file or the new one. It may also leave a `.tmp` file beside it, which is as secret
+    as the state and can be deleted.
     """
     target = Path(path).resolve()
     data, digest = encode(state, key)
@@ -208,13 +214,18 @@ def write_state(path: str | PathLike[str], state: State, key: StateKey | None = 
 
 
 def read_state(path: str | PathLike[str], key: StateKey | None = None) -> State:
-    """Read a state file; raises FileNotFoundError, or as `decode`."""
+    """Read a state file.
+
+    Raises:
+        FileNotFoundError: The file does not exist.
+        CorruptState, IncompatibleState: As for `decode`.
+    """
     with open_regular(Path(path)) as (file, size):
         return decode(file, size, key)[0]
 
 
 def read_identity(path: Path) -> Identity:
-    """Who the file says it is, from its header alone; raises like `read_state`."""
+    """Return the identity in a state file's header. The errors are those of `read_state`."""
     with open_regular(path) as (file, size):
         header, digest = _read_header(file, size)
     return Identity(header["kind"], header["lineage"], header["position"], digest)
@@ -251,7 +262,7 @@ def _read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any], str]:
 
 
 def _check_header(header: Any, payload: int) -> None:
-    """Raise anything that `_read_header` turns into CorruptState unless the header is sound."""
+    """Raise an error, which `_read_header` turns into CorruptState, if the header is malformed."""
     if not isinstance(header, dict) or set(header) != _FIELDS:
         raise ValueError
     State(**{**header, "arrays": {}})  # checks types and labels

@@ -1,21 +1,21 @@
-"""`Holder`: what everything with a state does the same way: one process, one thread, one lineage, one charge.
+"""`Holder`: locking, charging, logging and saving, for every object with a durable state.
 
 Policies, explore-then-commit and its phases, a device's client, the local server and the curator each own a
-`Holder`, and ask it
+`Holder`. It has these operations:
 
-- for a **turn** before whatever learns, draws, answers or saves: one thread at a time, never in a fork;
-- to **charge** the ledger's account before anything is drawn, under an id that a retry repeats;
-- to **record** every release in a log that only grows (`ReleaseLog`), before its noise is drawn;
-- to **commit** the whole state before anything computed from it leaves, and to keep the saved copy current;
-- where it lives in a folder (`bind`), to **note** what happens between commits before it is answered.
+- **turn**: a lock around every method that learns, draws, answers or saves; one thread, no forked process;
+- **charge**: the ledger's account is charged before noise is drawn, under an id that a retry repeats;
+- **record**: every release is entered in an append-only log (`ReleaseLog`) before its noise is drawn;
+- **commit**: the whole state is made durable before anything computed from it is returned;
+- **note**: an object with a folder (`bind`) logs events between commits before it answers them.
 
-What was promised is part of the state: `promise` says which account pays, whether a ledger witnesses, and
-what was released on which terms; it is saved with the rest, and `take_up` goes by it.
+The state includes the `promise`: the account that is charged, whether a ledger detects copies, and the
+releases with their terms. `take_up` continues from it.
 
-Where a ledger witnesses, whoever takes a state up becomes its one holder (`take_over`): a new position is
-witnessed at once, and every other copy, running or not, is refused at its next turn.
+With a ledger, an object that loads a state takes it over (`take_over`): the ledger records a new position at
+once, and refuses every other copy of the state at that copy's next turn.
 
-A class that owns one inherits from `Held`, which refuses copies, and marks its methods with `in_turn`.
+A class that owns a `Holder` inherits from `Held`, which refuses copies, and marks its methods with `in_turn`.
 """
 
 import os
@@ -58,7 +58,7 @@ _R = TypeVar("_R")
 
 
 class Saved(NamedTuple):
-    """A state that was read, where it is kept, and its witness."""
+    """A state that was read, its store, and the ledger that detects other copies of it."""
 
     state: State
     store: StateStore
@@ -74,21 +74,21 @@ def saved_state(
     key: StateKey | None = None,
     adopt: bool = False,
 ) -> Saved:
-    """The last committed state at `path`; see `StateStore.load`.
+    """Return the last committed state at `path`; see `StateStore.load`.
 
     Raises:
-        MissingState: nothing was ever saved there.
-        ForkedState: the ledger has seen this lineage go further than this copy.
-        CorruptState, IncompatibleState: the file is torn, or another object's or version's; or another ledger
-            than this one witnessed it.
+        MissingState: Nothing was saved at the path.
+        ForkedState: Another copy of this lineage has committed further at the ledger.
+        CorruptState: The file is torn or altered.
+        IncompatibleState: The file belongs to another kind of object, another version or another ledger.
     """
     store = StateStore(path, ledger=ledger, key=key)
     if ledger is not None and adopt:
         there = read_state(path, key) if Path(path).exists() else None
         if there is not None and _witnessed(there) and ledger.last(there.lineage) is None:
             raise IncompatibleState(
-                "another ledger than this one has witnessed the state: pass that one; only a state that none "
-                "has witnessed is adopted"
+                "the state was saved with another ledger: pass that one. adopt=True is for states that were "
+                "saved without a ledger"
             )
     state = store.load(adopt=adopt)
     if (state.kind, state.version) != (kind, version):
@@ -99,23 +99,24 @@ def saved_state(
 
 
 class Holder:
-    """One object's lineage: its account, where it is kept, and how far it has gone.
+    """Lock, account, store and lineage of one object.
 
     Args:
-        describe: method (lineage, position) -> the object's whole state now; None where nothing is saved. It
-            is held weakly, so that the memory of an object that nobody uses is free at once.
-        what: how messages call the object.
-        account: pays for every release; its ledger witnesses saved copies.
-        lineage: of an object that has one already; a fresh one by default.
-        nested: why a turn inside a turn is refused; None where it is allowed.
+        describe: Method that returns the object's whole state, from lineage and position; None if nothing is
+            saved. Only a weak reference is kept, so that an unused object is freed at once.
+        what: Noun for the object in messages.
+        account: Account that is charged for every release. Its ledger detects copies of a saved state.
+        lineage: Lineage of the object. Default: a fresh random one.
+        nested: Error text for a turn inside a turn; None if nested turns are allowed.
 
     Attributes:
-        log: what was released; see `ReleaseLog`.
-        paid: whether the state that was taken up names the account that pays.
-        lived: whether that state lived in a folder.
-        follows: how far the log in that folder reached then; see `Life`.
-        adopted: whether it was saved without a ledger first: copies of that time are not refused.
-        lineage, position: of the state; see `State`.
+        log: Releases so far; see `ReleaseLog`.
+        paid: True if the state that was taken up names the account that is charged.
+        lived: True if that state was saved in a folder with a log of events (`Life`).
+        follows: End of that log when the state was saved; see `Life`.
+        adopted: True if the state was first saved without a ledger. Copies from then are not detected.
+        lineage: Lineage of the state; see `State`.
+        position: Position of the state; see `State`.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Holder:
 
     @property
     def promise(self) -> dict[str, Any]:
-        """Return what of a promise is not configuration, for the public part of a state: JSON."""
+        """Terms of the guarantee that are not configuration, as JSON for the public part of a state."""
         return {
             "account": self._account,
             "witnessed": self.witnessed,
@@ -158,21 +159,20 @@ class Holder:
         }
 
     def take_up(self, saved: Saved, *, account: Account | None = None, opening: bool = False) -> None:
-        """Go on where a saved state stands, keep it current there, and let its ledger witness.
+        """Continue from a saved state, with its store, ledger and account.
 
-        The account that pays is the state's own. A state that says nothing of an account takes the one that
-        is given.
+        A state that names its account keeps it. Any other state takes the account that is passed.
 
         Args:
-            saved: from `saved_state`.
-            account: pays for what is yet to be charged; None where nothing is.
-            opening: whether the folder is opened that the state lives in, with what was noted beside it.
+            saved: State from `saved_state`.
+            account: Account for further charges; None if nothing is charged, or if the state names it.
+            opening: True if the state's folder is opened together with its log of events.
 
         Raises:
-            InvalidParameter: an account for a state that has one, or none for one that needs it.
-            IncompatibleState: a ledger has witnessed the state and none came; or the state lives in a folder,
-                which has to be opened.
-            CorruptState: what the state says of its releases cannot be read.
+            InvalidParameter: An account is passed for a state that names one, or is missing.
+            IncompatibleState: The state was saved with a ledger and none is passed; or it belongs to a
+                folder, which has to be opened instead.
+            CorruptState: The state's promise cannot be read.
         """
         name = None if account is None else account.name
         log = saved.state.secret.get("log")
@@ -188,7 +188,7 @@ class Holder:
     def _take_up_promise(
         self, promise: Any, *, ledger: Payer | None, account: str | None, opening: bool
     ) -> str | None:
-        """Take over the log of releases; returns the account that pays."""
+        """Take over the log of releases, and return the name of the account that is charged."""
         with reading("what a state says of its releases", CorruptState):
             own, witnessed, live = promise["account"], promise["witnessed"], promise["live"]
             adopted = promise["adopted"]
@@ -198,19 +198,19 @@ class Holder:
             releases = ReleaseLog.from_json(promise["releases"])
         if live and not opening:
             raise IncompatibleState(
-                f"this {self._what} lives in its folder, which holds more than this file: open the folder"
+                f"this {self._what} is saved in a folder with more files than this one: open the folder"
             )
         if witnessed and ledger is None:
             raise IncompatibleState(
-                f"a ledger witnesses this {self._what}, so that no second copy of it goes on: pass it"
+                f"this {self._what} was saved with a ledger, which refuses a second copy: pass ledger="
             )
         if own is not None and account is not None:
             raise InvalidParameter(
-                f"account: the account that pays is part of this {self._what}'s state; leave it out"
+                f"account: this {self._what}'s state names the account that is charged; leave account= out"
             )
         if ledger is not None and own is None and account is None:
             raise InvalidParameter(
-                f"this {self._what} was saved without an account, and its ledger needs one that pays: pass "
+                f"this {self._what} was saved without an account, and its ledger needs one to charge: pass "
                 "account="
             )
         self.log, self.paid, self.lived = releases, own is not None, live
@@ -218,21 +218,22 @@ class Holder:
         return own or account
 
     def take_over(self) -> None:
-        """Become the one holder of a state that was taken up, where a ledger witnesses: commit it anew.
+        """Commit a state that was taken up at a new position, so that a ledger refuses all other copies.
 
-        A crash in between leaves the state at this position or at the one before, and either can be taken up.
+        A crash leaves the state at this position or at the one before. Either can be taken up.
         """
         if self._ledger is not None or self._live is not None:
             self.commit()
 
-    # -- living in a folder ----------------------------------------------------------------------------
+    # -- a folder with a log of events -----------------------------------------------------------------
 
     def bind(self, live: Life | None, replay: Callable[[bytes, bytes], None] | None = None) -> None:
-        """Live in a folder from now on, whose state the next commit writes; None: in none.
+        """Use a folder from now on. The next commit writes its state.
 
         Args:
-            live: the folder, held.
-            replay: method that makes a change again that was noted, unless it was made; held weakly.
+            live: Locked folder; None for no folder.
+            replay: Method that applies a noted event, unless it was applied before. Only a weak reference is
+                kept.
         """
         self._live, self._replay = live, None if replay is None else WeakMethod(replay)
         if live is not None:
@@ -240,19 +241,19 @@ class Holder:
 
     @property
     def live(self) -> bool:
-        """Return whether what happens is noted in a folder before it is answered."""
+        """True if events are logged in a folder before they are answered."""
         return self._live is not None
 
     def note(self, kind: bytes, content: bytes) -> None:
-        """Make durable what is about to happen; if the turn is interrupted, the next one makes it happen."""
+        """Log an event durably before it is applied. If the turn is interrupted, the next turn applies it."""
         if self._live is not None:
             self._noted = self._live.records, kind, content
             self._live.append(kind, content)
 
     def close(self) -> None:
-        """Leave the folder to another process, after a call under way; nothing more is answered.
+        """Unlock the folder after the call under way. Further calls are refused.
 
-        In a forked process nothing happens: the folder is the parent's.
+        In a forked process this does nothing: the folder belongs to the parent.
         """
         if self._live is None or os.getpid() != self._process:
             return
@@ -261,12 +262,12 @@ class Holder:
             self._live.close()
 
     def _recover(self) -> None:
-        """Make what was noted last, if it counts and whatever interrupted it; what is made stays as it is."""
+        """Apply the last noted event if it counts and its turn was interrupted. `replay` applies it once."""
         replay = None if self._replay is None else self._replay()
         if self._noted is None or self._live is None or replay is None:
             return
         before, kind, content = self._noted
-        if self._live.records == before:  # appending it raised
+        if self._live.records == before:  # `append` raised: `settle` finds out whether the record counts
             self._live.settle()
         if self._live.records > before:
             replay(kind, content)
@@ -276,20 +277,20 @@ class Holder:
         return f"Holder(lineage={self.lineage[:8]!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise ProtocolError("a Holder cannot be copied or pickled: it stands for one object")
+        raise ProtocolError("a Holder cannot be copied or pickled: it belongs to one object")
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One thread at a time, and only in the process that built or loaded the object.
+        """Hold the lock: one thread at a time, only in the process that built or loaded the object.
 
-        The process is asked first: in a forked child a thread that is not there may hold the lock.
-        `in_turn` has all of it once more, written out: what changes here changes there.
+        Before it takes the lock it checks the process, because in a forked child a thread of the parent may
+        hold the lock for ever. `in_turn` repeats this code; change both together.
 
         Raises:
-            ForkedState: this process was forked from the one that holds the object; or another copy of the
-                object was loaded since, and its ledger says so.
-            StateError: the ledger could not be asked.
-            ProtocolError: this thread is having its turn already, and nested turns are refused.
+            ForkedState: This process was forked from the one with the object; or the ledger shows that
+                another copy of the object was loaded.
+            StateError: The ledger could not be reached.
+            ProtocolError: This thread has the turn already, and nested turns are refused.
         """
         self._refuse_call()
         with self._lock:
@@ -299,33 +300,34 @@ class Holder:
             try:
                 yield
                 if before is None:
-                    self._noted = None  # all of it was made
+                    self._noted = None  # the turn ended without an error, so the event was applied
             finally:
                 self._thread = before
 
     def _refuse_call(self) -> None:
-        """Refuse a call before the lock is taken; see `turn`."""
+        """Raise the errors of `turn` that need no lock."""
         self.refuse_fork()
         if self._nested is not None and self._thread == threading.get_ident():
             raise ProtocolError(self._nested)
 
     def _begin_turn(self) -> None:
-        """Begin the first of nested turns, under the lock; see `turn`."""
+        """Check and recover at the start of an outermost turn, under the lock; see `turn`."""
         if self._closed:
             raise ProtocolError(f"this {self._what} was closed: open its folder again")
         self._check_overtaken()
         self._recover()
 
     def refuse_fork(self) -> None:
-        """ForkedState in a forked process: to be asked before any lock, which may be held there for ever."""
+        """Raise ForkedState in a forked process. Call it before taking a lock, as `turn` explains."""
         if os.getpid() != self._process:
             raise ForkedState(
-                f"this process was forked from the one that holds the {self._what}: build, open or load it "
-                "after the fork, in one process"
+                f"this process was forked from the one with the {self._what}: build, open or load it after "
+                "the fork, in one process"
             )
 
     def _check_overtaken(self) -> None:
-        """Refuse to go on where another copy was taken up; the next commit settles an own one that failed."""
+        """Raise ForkedState if another copy was taken up."""
+        # After a failed commit the ledger may be one position ahead: the next commit finds out.
         if self._ledger is None or self._store is None or self._uncommitted is not None:
             return
         last = self._ledger.last(self.lineage)
@@ -335,63 +337,63 @@ class Holder:
 
     def _overtaken(self) -> ForkedState:
         return ForkedState(
-            f"another copy of this {self._what} has gone on: load the state where that copy keeps it"
+            f"another copy of this {self._what} has continued: load the state from that copy's path"
         )
 
     @property
     def ledger(self) -> Payer | None:
-        """The witness, for what is witnessed beside the state."""
+        """Ledger that detects copies of the state; None if there is none."""
         return self._ledger
 
     @property
     def witnessed(self) -> bool:
-        """Return whether a ledger refuses a second copy of a saved state."""
+        """True if a ledger refuses a second copy of a saved state."""
         return self._ledger is not None
 
     @property
     def charged(self) -> bool:
-        """Return whether a ledger's account pays."""
+        """True if a ledger's account is charged."""
         return self._account is not None
 
     @property
     def account(self) -> str | None:
-        """The account that pays, where one does."""
+        """Name of the account that is charged; None if there is none."""
         return self._account
 
     def charge_id(self, purpose: str | None = None) -> str | None:
-        """The id of a charge in this life, the same at every retry; None where no account pays."""
+        """Return the id of a charge, the same at every retry; None without an account."""
         if self._account is None:
             return None
         return self.lineage if purpose is None else f"{self.lineage}:{purpose}"
 
     def charge(self, purpose: str | None = None, *, cost: Any) -> None:
-        """Spend from the account; the same purpose is charged once, also after a crash."""
+        """Charge the account. A purpose is charged once, also after a crash."""
         charge_id = self.charge_id(purpose)
         if self._ledger is not None and self._account is not None and charge_id is not None:
             self._ledger.charge(self._account, charge_id=charge_id, cost=cost)
 
     def record(self, purpose: str, number: int, terms: Mapping[str, Any], *, charge: str | None) -> None:
-        """Enter a release into the log before its noise is drawn; to enter it again does nothing.
+        """Enter a release into the log before its noise is drawn. Entering it again does nothing.
 
         Args:
-            purpose: what is released, such as "block".
-            number: of the release among those of its purpose, from 0.
-            terms: JSON, the same for all that are released alike; see `ReleaseLog`.
-            charge: the purpose that `charge` was called with, "#" standing for number + 1; "" for None. None
-                where nothing is charged here.
+            purpose: Statistic that is released, such as "block".
+            number: Number of the release within its purpose, from 0.
+            terms: JSON, equal for all releases on the same terms; see `ReleaseLog`.
+            charge: Purpose with which `charge` was called, with "#" for number + 1; "" if it was called
+                without one. None if nothing is charged here.
         """
         paid = None if charge is None else self.charge_id(charge or None)
         self.log.enter(purpose, number, {**terms, "charge": paid, "witnessed": self.witnessed})
 
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the state to `path`, and keep it current there at every commit from now on.
+        """Write the state to `path` now, and at every commit from now on.
 
-        After a failure the object is kept where it was kept before. If that is nowhere, nothing more leaves
-        until a save succeeds: the state that could not be written may have been witnessed.
+        After a failure the object keeps its earlier path. Without an earlier path nothing is released until a
+        save succeeds, because the ledger may have recorded the state that could not be written.
         """
         if self._live is not None and Path(path).resolve() != self._live.state:
             raise ProtocolError(
-                f"this {self._what} lives in its folder and is saved there: close it and move the folder"
+                f"this {self._what} is saved in its folder: close it and move the folder instead"
             )
         before = self._store
         self._store = StateStore(path, ledger=self._ledger, key=key)
@@ -402,15 +404,15 @@ class Holder:
             raise
 
     def commit(self) -> None:
-        """Make the present state durable, if a path is known; called before anything drawn is used.
+        """Make the current state durable, if it has a path. Call it before using anything that was drawn.
 
-        A state that an earlier attempt failed to write goes first, unchanged, as the ledger may have
-        witnessed it; it may be older than the present one, which is written in any case. Sealed with another
-        key it would be another file, so then it goes where it was to go.
+        A state that an earlier attempt failed to write is written first, unchanged, because the ledger may
+        have recorded its digest. The current state follows. If the key has changed since, the earlier state
+        goes to its own store: sealed with another key it would have another digest.
 
         Raises:
-            ForkedState: another copy has gone on; nothing of this one leaves any more.
-            StateError, OSError: nothing was saved; commit again.
+            ForkedState: Another copy has continued. This one releases nothing any more.
+            StateError, OSError: Nothing was saved; commit again.
         """
         describe = None if self._describe is None else self._describe()
         if self._store is None or describe is None:
@@ -421,12 +423,12 @@ class Holder:
             store, state = self._uncommitted
             self._write(self._store if self._store.seals_like(store) else store, state)
         present = describe(self.lineage, self.position + 1)
-        # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
-        # number must differ all the same, or the second would pass for a repetition of the first.
+        # A random mark makes the states of two copies differ at the same position, even if what they drew is
+        # not part of the state (an answer is not). Else the second would pass for a repeated commit.
         mark = {"commit": secrets.token_hex(16)}
         log = {} if self._live is None else {"log": self._live.reach}
         self._write(self._store, replace(present, secret={**present.secret, **mark, **log}))
-        if self._live is not None:  # not after an earlier state: it lacks what was noted since
+        if self._live is not None:  # only after the current state: an earlier one lacks later events
             self._live.begin(self.lineage, self.position)
 
     def _write(self, store: StateStore, state: State) -> None:
@@ -450,18 +452,18 @@ MOVING = "Use save and load to move it, to_config and from_config to build anoth
 
 
 def no_copy(thing: object, harm: str = HARM, moving: str = MOVING) -> ProtocolError:
-    """The error of an attempt to copy or pickle an object that has a `Holder`."""
+    """Return the error for an attempt to copy or pickle an object with a `Holder`."""
     return ProtocolError(f"a {type(thing).__name__} cannot be copied or pickled: {harm}. {moving}")
 
 
 class Held(Seen):
-    """Base of what has a `Holder`: it cannot be copied or pickled."""
+    """Base class of objects with a `Holder`. They cannot be copied or pickled."""
 
     _holder: Holder
     _harm: ClassVar[str] = HARM
-    """Why nothing is copied."""
+    """Reason why a copy would do harm, for the error message."""
     _moving: ClassVar[str] = MOVING
-    """Advice on what to do instead of copying."""
+    """Advice on what to do instead of copying, for the error message."""
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self, self._harm, self._moving)
@@ -475,12 +477,12 @@ _H = TypeVar("_H", bound=_HasHolder)
 
 
 def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
-    """Method decorator: whatever learns, draws or saves does so one call at a time, in one process."""
+    """Decorate a method to run under the lock of `Holder.turn`: one call at a time, in one process."""
 
     @wraps(method)
     def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        # `Holder.turn`, written out: a context manager of Python's costs as much as all the rest of a turn,
-        # and so do calls that find nothing to refuse and nothing to begin with
+        # This repeats `Holder.turn`, and calls its checks only if they could do something. A context manager
+        # and the calls would cost as much time as the rest of a turn.
         holder = self._holder
         if os.getpid() != holder._process or holder._nested is not None:
             holder._refuse_call()
@@ -494,7 +496,7 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
                 if before is None:
                     holder._noted = None
                 return result
-            except TypeError as error:  # as in `worded`
+            except TypeError as error:  # arguments that do not fit get a clearer error, as in `worded`
                 problem = misfit(error, method, (self, *arguments), options)
                 if problem is None:
                     raise

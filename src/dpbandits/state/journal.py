@@ -1,41 +1,44 @@
-"""`Journal`: an append-only log that no crash, copy or knife can rewrite unnoticed.
+"""`Journal`: an append-only log that detects crashes, changes, cuts and, with a ledger, rollbacks.
 
-One file of records, each with a digest chained to the record before, and beside it `NAME.end`: how far the
-log reaches and its last digest. With a ledger, number and digest of the records are witnessed too. A record
-counts when three things have happened, each durable before the next:
+The log is a file of records. The digest of each record includes that of the record before. The end file
+`NAME.end` beside it has the number of records and the last digest; a ledger stores both too. Records are read
+one at a time, so that a log need not fit into memory. A journal that is opened `after` a place does not read
+the records before it.
 
-1. **write**: the record stands behind the last one;
+A journal does not lock: its user holds a lock file during `settle` and `append`. An append is refused if
+`settle` was not called and bytes follow the last record, as it could overwrite a record that counts.
+
+Crashes and changes
+-------------------
+A record counts after three steps, each durable before the next:
+
+1. **write**: the record follows the last one in the file;
 2. **witness**: `ledger.advance(lineage, number, digest)`, compare-and-set;
 3. **end**: the end file is replaced.
 
-`settle` comes before every append and finds one of these, E being the end file's number of records:
+`settle` precedes every append and finds one of these cases. E is the end file's number of records:
 
-| log | ledger | what happened | what follows |
+| log | ledger | cause | result |
 |---|---|---|---|
-| E | E | nothing | go on |
-| E, and bytes that are no record | E | died while writing | they are cut off: they never counted |
-| E + 1, chained | E | died before the witness | witnessed now: the record counts |
-| E + 1, chained | E + 1, this one | died before the end | the end is moved: the record counts |
+| E | E | none | continue |
+| E, and bytes that are no record | E | crash during write | the bytes are cut off: they never counted |
+| E + 1, chained | E | crash before witness | the ledger is told now: the record counts |
+| E + 1, chained | E + 1, this one | crash before end | the end file is replaced: the record counts |
 | E + k, chained | E + k, or one less | the end file is an old one | as above: no record is lost |
-| E | E + 1 or further | a copy has gone on, or an old one was restored | `ForkedState` |
-| E + 1, chained | E + 1, another one | two copies wrote: this one was slower | `ForkedState` |
+| E | E + 1 or more | another copy has continued, or a rollback | `ForkedState` |
+| E + 1, chained | E + 1, another one | two copies wrote, and this one was slower | `ForkedState` |
 | less than E, or changed | any | a cut or altered log | `CorruptState` |
 
-So an append that raised has either not happened, or the next `settle` returns its record as one that counts.
-Without a ledger, an old copy of both files cannot be told from the newest one.
+So an append that raised either did not happen, or the next `settle` returns its record as one that counts.
+Without a ledger, a rollback of both files to an older copy is not detected.
 
-Whoever keeps elsewhere what the records up to a place say opens the journal `after` that place: what lies
-before it is not read again. Records are read one at a time, so that no log need fit into memory.
-
-A *lazy* journal replaces the end file when it is settled or closed, and not at every append, which then costs
-one write-through: what happened since is the row "E + k". A crash loses nothing by it. What goes unnoticed
-until then is a log whose last records were cut off; a damaged record with others behind it is `CorruptState`.
-A lazy journal also keeps the log open between appends. Each append checks that the path still leads to the
-open file, and otherwise opens the path again.
-
-A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
-`settle` went before, while something lies behind the last record, is refused: it could lie over a record
-that counts.
+Lazy journals
+-------------
+A *lazy* journal replaces the end file when it is settled or closed, not at every append. An append then costs
+one write-through, and a crash leaves the case "E + k", which loses no record. Until the end file is replaced,
+a log whose last records were cut off is not detected. A damaged record with others behind it is
+`CorruptState`. A lazy journal also keeps the log open between appends. Each append checks that the path still
+leads to the open file, and otherwise opens the path again.
 """
 
 import hashlib
@@ -65,10 +68,10 @@ FORMAT = 1
 """Version of the file's layout."""
 
 _LONGEST_HEADER = 1 << 12
-"""Bytes in which another subject's header ends, so that it is told from a damaged one."""
+"""Largest length of a header. Reading all of it distinguishes another subject's header from a damaged one."""
 
 _CHUNK = 1 << 20
-"""Bytes that are read at a time."""
+"""Number of bytes that are read at a time."""
 
 _FRAME = struct.Struct("<Qc")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -76,14 +79,14 @@ _END = struct.Struct(f"<QQ{_DIGEST_BYTES}s")
 
 
 class Record(NamedTuple):
-    """One entry: a kind of one byte, and content that the journal does not read."""
+    """A record: a kind of one byte, and content that the journal does not interpret."""
 
     kind: bytes
     content: bytes
 
 
 class Place(NamedTuple):
-    """A place in the log: records before it, bytes before it, digest of the last record."""
+    """A place between two records: number of records and bytes before it, and digest of the last record."""
 
     records: int
     length: int
@@ -91,7 +94,7 @@ class Place(NamedTuple):
 
 
 class _Appending(NamedTuple):
-    """Open log: its descriptor, device and inode, and the function that closes it once."""
+    """An open log: its descriptor, device and inode, and a function that closes it once."""
 
     descriptor: int
     identity: tuple[int, int]
@@ -99,21 +102,21 @@ class _Appending(NamedTuple):
 
 
 class Journal:
-    """An append-only log in one file, with its end beside it.
+    """An append-only log in one file, with an end file beside it.
 
     Args:
-        path: the file; `create` makes it.
-        kind: what is logged, public.
-        subject: whose log it is: the id of a release, the digest of a spec. Public.
-        ledger: witness of the records, under `lineage`; a log that was made with a ledger opens with it.
-        lineage: its name at the ledger; by default the subject's.
-        after: what lies before is known: `settle` and `stream` begin here.
-        lazy: see the module; only without a ledger.
+        path: Path of an existing log; `create` makes a new one.
+        kind: Name of the logged events. Public.
+        subject: Id of the object that the log belongs to, such as a release or the digest of a spec. Public.
+        ledger: Ledger that detects forks and rollbacks. A log that was made with a ledger needs it.
+        lineage: Name of the log at the ledger. Default: `subject`.
+        after: Place at which `settle` and `stream` begin. Default: the first record.
+        lazy: True for a lazy journal, see the module. Ignored with a ledger.
 
     Raises:
-        IncompatibleState: the log is another subject's, another format's, was made with a ledger and none
-            came (or the other way round), or the ledger has never seen it.
-        CorruptState: log or end file are missing, cut or changed.
+        IncompatibleState: The log belongs to another subject or has another format; or it was made with a
+            ledger and none is passed, or the reverse; or the ledger has never seen it.
+        CorruptState: The log or its end file is missing, cut or changed.
 
     Example:
         >>> import tempfile
@@ -159,11 +162,11 @@ class Journal:
         lineage: str | None = None,
         lazy: bool = False,
     ) -> "Journal":
-        """Begin a log; repeatable as long as it holds no record.
+        """Create a log. This can be repeated as long as the log has no record.
 
         Raises:
-            CorruptState: there are records already, or the end of a log that was begun is missing.
-            IncompatibleState: the path holds another subject's log.
+            CorruptState: The log has records already, or was begun and its end file is missing.
+            IncompatibleState: The path has another subject's log.
         """
         header = _header(kind, subject, witnessed=ledger is not None)
         first = _first(header)
@@ -174,17 +177,17 @@ class Journal:
         except FileNotFoundError:
             held, size = b"", 0
         begun = end.exists()
-        if begun or b"\n" in held:  # somebody got as far as a whole header
+        if begun or b"\n" in held:  # an earlier call wrote at least a whole header
             _compare(held, header, kind)
             if size > len(header):
                 raise CorruptState(
-                    f"the log of {kind} holds records already: open it; a state that says it was never begun "
-                    "is an old copy, restore the newest"
+                    f"the log of {kind} has records already: open it. If the state does not know of them, it "
+                    "is an old copy: restore the newest"
                 )
         elif size > len(header):
             raise _damaged(kind)
         if begun and _read_end(end, kind) != first:
-            raise _damaged(kind)  # it held records, and was cut
+            raise _damaged(kind)  # the log had records and was cut
         if not begun:
             write_durably(path, header)
             _write_end(end, first)
@@ -200,36 +203,35 @@ class Journal:
 
     @property
     def digest(self) -> str:
-        """Digest of the last record, which holds all before it: what a ledger witnesses."""
+        """Digest of the last record, in hexadecimal. It covers all records before, and a ledger stores it."""
         return self._mark.digest.hex()
 
     @property
     def place(self) -> Place:
-        """Behind the last record that was settled or appended."""
+        """Place behind the last record that was settled or appended."""
         return self._mark
 
     def digest_after(self, records: int) -> str | None:
-        """Digest of the log's first `records` records; None where it has fewer that are whole."""
+        """Return the digest of the first `records` records; None if the log has fewer intact ones."""
         first = _first(self._header)
         with self._opened(first) as (file, size):
             places = chain((first,), _places(file, size, first))
             return next((place.digest.hex() for place in places if place.records == records), None)
 
     def settle(self) -> list[Record]:
-        """As `stream`, all at once."""
+        """Return the records of `stream` as a list."""
         return list(self.stream())
 
     def stream(self) -> Iterator[Record]:
-        """Records that count and were not returned before, after finishing or dropping an interrupted append.
+        """Finish or drop an interrupted append, and return the records that count and are new to this object.
 
-        All checks are made before this returns; a record is read when it is asked for.
-
-        Those that another process appended, and those whose own append raised after they were written.
+        New records are those of other processes, and those whose own append raised after writing. All checks
+        are made before this returns. A record is read when the iterator reaches it.
 
         Raises:
-            ForkedState: another copy has gone on; nothing was changed.
-            CorruptState: the log was cut or changed; nothing was changed.
-            IncompatibleState: the ledger has never seen this log.
+            ForkedState: Another copy has continued; nothing was changed.
+            CorruptState: The log was cut or altered; nothing was changed.
+            IncompatibleState: The ledger has never seen this log.
         """
         end = _read_end(end_path(self._path), self._kind)
         if self._lazy and end.records < self._mark.records:
@@ -246,24 +248,24 @@ class Journal:
         if mark.records < end.records or followed:
             raise _damaged(self._kind)
         if mark != end:
-            # Whoever wrote it may have died before it was on disk, and the ledger must not be ahead of that.
+            # The writer may have died before the record was on disk, and the ledger must not be ahead of it.
             _sync(self._path)
         self._check_witness(before if mark != end else mark, mark)
         if mark.length < size:
-            os.truncate(self._path, mark.length)  # never witnessed, so it never counted
+            os.truncate(self._path, mark.length)  # these bytes were never witnessed, so they never counted
         if mark != end:
             _write_end(end_path(self._path), mark)
         self._mark = mark
         return self._between(first, mark)
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Make a record durable, witnessed and counted, after `settle`. Act on it when this returns.
+        """Append a record, which counts when this returns. Call `settle` before, and act on the record after.
 
         Raises:
-            ProtocolError: something lies behind the last settled record: another process's, or what an
-                earlier append left; nothing was changed.
-            ForkedState: another copy was faster; the record never counts.
-            OSError: the disk refused; the next `settle` says whether the record counts.
+            ProtocolError: Bytes follow the last settled record, from another process or a failed append;
+                nothing was changed.
+            ForkedState: Another copy was faster; the record never counts.
+            OSError: The disk refused; the next `settle` finds out whether the record counts.
         """
         record = _FRAME.pack(len(content), kind) + content
         digest = hashlib.sha256(self._mark.digest + record).digest()
@@ -279,7 +281,7 @@ class Journal:
         self._mark = after
 
     def close(self) -> None:
-        """Close the log; a lazy journal replaces its end file, which then has the log's length."""
+        """Close the log. A lazy journal replaces its end file."""
         self._let_go()
         if self._lazy:
             _write_end(end_path(self._path), self._mark)
@@ -287,7 +289,7 @@ class Journal:
     # -- inside ------------------------------------------------------------------------------------
 
     def _check_witness(self, before: Place, here: Place) -> None:
-        """Hold the log against the ledger, which may yet have to witness the last record."""
+        """Compare the log with the ledger, and tell the ledger the last record if it lacks just that."""
         if self._ledger is None:
             return
         last = self._ledger.last(self._lineage)
@@ -306,7 +308,7 @@ class Journal:
 
     @contextmanager
     def _opened(self, at: Place) -> Iterator[tuple[BinaryIO, int]]:
-        """The log, read from a place on, and its size."""
+        """Open the log at a place; yield the file and its size."""
         try:
             with open_regular(self._path) as (file, size):
                 if size < at.length:
@@ -317,7 +319,7 @@ class Journal:
             raise self._shorter() from None
 
     def _between(self, first: Place, last: Place) -> Iterator[Record]:
-        """Records that have been checked."""
+        """Yield the records between two places, which have been checked."""
         if first == last:
             return
         with self._opened(first) as (file, _):
@@ -330,13 +332,13 @@ class Journal:
                 yield Record(kind, content)
 
     def _write(self, data: bytes) -> None:
-        """Behind the last record, through to disk; a failure is undone where the disk lets it."""
+        """Write behind the last record, through to disk. A failed write is cut off, if the disk allows."""
         kept = False
         try:
             descriptor, size = self._appending()
             if size != self._mark.length:
                 raise ProtocolError(
-                    f"the log of {self._kind} goes on behind the last record that was settled: call settle "
+                    f"the log of {self._kind} has bytes behind the last record that was settled: call settle "
                     "before every append, both under one lock"
                 )
             try:
@@ -355,12 +357,12 @@ class Journal:
             status = os.lstat(self._path)
             if (status.st_dev, status.st_ino) == self._file.identity:
                 return self._file.descriptor, status.st_size
-            self._let_go()  # the path leads to another file or to a link now
-        # No O_CREAT: a log that was deleted must not be begun anew.
+            self._let_go()  # the path now leads to another file or to a link
+        # No O_CREAT: a deleted log must not be created again.
         descriptor = open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
         closing = weakref.finalize(self, os.close, descriptor)
-        # At exit the system closes it. Closed earlier, its number could be another file's when a handler of
-        # exit or a thread appends once more.
+        # Not closed at exit: an exit handler or a thread may append once more, and the number of a closed
+        # descriptor could be another file's. The system closes it.
         closing.atexit = False
         status = os.fstat(descriptor)
         self._file = _Appending(descriptor, (status.st_dev, status.st_ino), closing)
@@ -374,8 +376,8 @@ class Journal:
 
     def _forked(self) -> ForkedState:
         return ForkedState(
-            f"the ledger has witnessed other records of {self._kind} than this log holds: another copy has "
-            "gone on, or an old one was restored; use the newest"
+            f"the ledger has witnessed other records of {self._kind} than this log has: another copy has "
+            "continued, or an old one was restored; use the newest"
         )
 
     def _shorter(self) -> CorruptState:
@@ -394,7 +396,7 @@ def _first(header: bytes) -> Place:
 
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
-    """Refuse a file that does not begin with the header."""
+    """Raise an error if a file does not begin with the header."""
     if held.startswith(header):
         return
     try:
@@ -405,7 +407,7 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
         raise CorruptState(f"the log of {kind} does not begin with its header")
     if found.get("format") != FORMAT:
         raise IncompatibleState(
-            f"the log of {kind} has another format than {FORMAT}: use the release of its writer"
+            f"the log of {kind} has another format than {FORMAT}: use the version of dpbandits that wrote it"
         )
     wanted = json.loads(header)
     if found == {**wanted, "witnessed": not wanted["witnessed"]}:
@@ -415,7 +417,7 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
 
 
 def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
-    """Yield the log's end after each record, up to the first bytes that are none."""
+    """Yield the place after each record, up to the first bytes that are not an intact record."""
     while at.length + _FRAME.size + _DIGEST_BYTES <= size:
         head = file.read(_FRAME.size)
         left, _ = _FRAME.unpack(head)
@@ -436,7 +438,7 @@ def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
 
 
 def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
-    """Return whether there is more than an append that was interrupted: something lies behind its record."""
+    """Return True if bytes follow the record at `at`, so that it is damaged and no interrupted append."""
     file.seek(at)
     head = file.read(_FRAME.size)
     if len(head) < _FRAME.size:
@@ -446,7 +448,7 @@ def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
 
 
 def end_path(path: Path) -> Path:
-    """The end file beside a log."""
+    """Return the path of a log's end file."""
     return path.with_name(path.name + ".end")
 
 

@@ -1,32 +1,38 @@
-"""`LiveFolder`: a folder that one running object lives in: its state, and a log of what happened since.
+"""`LiveFolder`: a folder with an object's state and a log of the events since that state.
 
-A state is written at every release. What comes in between (asks, tells) is appended to a log beside it,
-durable before it is answered, and played back over the state when the folder is opened again. Each commit of
-a state begins a new log, `rounds-POSITION.log`, named after it; then older logs are removed.
+A state is written at every release. Events in between (asks, tells) are appended to a log beside it. An event
+is durable before it is answered, and is applied again when the folder is opened. Each commit of a state
+begins a new log, `rounds-POSITION.log`, and then removes older logs. One process at a time uses a folder: it
+holds the lock file `open.lock` until it closes the folder or dies.
 
-| crash | state | logs | what is played back |
+`Life` is the interface that a policy uses; the service has another implementation, with tables.
+
+Crashes
+-------
+Let p be the position of the last state.
+
+| crash | state | logs | logs that are replayed |
 |---|---|---|---|
-| before the first commit | - | p, empty | nothing: the next one begins anew |
-| before or while a commit | p | p | p |
-| after the commit of p + 1 | p + 1 | p | p: new is what came after a commit that failed |
+| before the first commit | - | p, empty | none: the next start begins anew |
+| before or during a commit | p | p | p |
+| after the commit of p + 1 | p + 1 | p | p: its new records came after a commit that failed |
 | after the new log was begun | p + 1 | p, p + 1 | both, in order |
 | after that | p + 1 | p + 1 | p + 1 |
 
-So playing back must pass over what the state has already, and no state of a folder is without a log. Each
-state says which log it follows, how many records that had and their digest, so that an older log beside it is
-refused. With a `StateKey` the records are sealed, each bound to its log and its place there; their number,
-kinds and lengths can be seen.
+Replaying must therefore skip events that the state has already. No state of a folder is without a log. Each
+state names the log that it follows, its number of records and their digest, so that an older log is refused.
+With a `StateKey` every record is sealed, and bound to its log and its place there. The number, kinds and
+lengths of records stay visible.
 
-With a ledger, it witnesses beside the state how far the log reaches: the log's position and its number of
-records, and no digest of what people brought. It is told at every closing, and before a record is appended
-while `WITNESSED_EVERY` are untold: an event of a ledger costs several times what an append does. A log is on
-disk before the ledger hears of it, so that no crash leaves a folder that is refused. A folder that is put
-back without records that were told is `ForkedState`; the last `WITNESSED_EVERY` may be missing unnoticed
-where the folder was never closed. A ledger that cannot be reached stops the next append, and no closing.
-
-One process at a time uses a folder: it holds `open.lock` until it closes or dies.
-
-`Life` is what a policy asks of wherever it lives; the service keeps such a log beside other tables.
+Rollback detection
+------------------
+A ledger stores, beside the state's position, how far the log reaches: the log's position and its number of
+records. It stores no digest of users' data. The ledger is told at every close, and before an append if
+`WITNESSED_EVERY` records are untold, because telling it costs several times as much as an append. A log is on
+disk before the ledger is told, so that no crash leaves a folder that is refused. A folder that was rolled
+back to fewer records than the ledger knows is `ForkedState`. If the folder was never closed, a loss of the
+last `WITNESSED_EVERY` records is not detected. While the ledger cannot be reached, the next append is
+refused; closing is not.
 """
 
 import re
@@ -50,11 +56,11 @@ _KIND = "rounds"
 _NAME = re.compile(r"rounds-([0-9]{1,19})\.log(\.end)?", re.ASCII)
 
 WITNESSED_EVERY = 32
-"""Records that a ledger need not know of: what it costs to tell it is then a small part of each append."""
+"""Largest number of records that a ledger is not told of, so that telling it costs little per append."""
 
 
 class Reach(NamedTuple):
-    """How far a log reaches: the position it is named after, its records and the digest of all of them."""
+    """End of a log: the position in its name, its number of records, and the digest of all of them."""
 
     log: int
     records: int
@@ -62,78 +68,87 @@ class Reach(NamedTuple):
 
 
 class Life(ABC):
-    """Where one running object lives: its state, and a log of what happened since."""
+    """Storage of one running object: its state, and a log of the events since that state."""
 
     @property
     def lineage(self) -> str | None:
-        """Lineage of what begins here, so that an interrupted beginning pays once; None: a fresh one."""
+        """Lineage for an object that begins here; None for a fresh one.
+
+        With it, an interrupted start that is repeated is charged once.
+        """
         return None
 
     @property
     @abstractmethod
     def state(self) -> Path:
-        """Where the state is kept."""
+        """Path of the state."""
 
     @property
     @abstractmethod
     def reach(self) -> Reach | None:
-        """How far the log reaches, all of it durable; None where there is none yet. Asked before a commit."""
+        """End of the durable log, for the state that is committed next; None if there is no log yet."""
 
     @property
     @abstractmethod
     def records(self) -> int:
-        """How many records the log holds, as far as `append` and `settle` have seen."""
+        """Number of the log's records, as far as `append` and `settle` have seen."""
 
     @abstractmethod
     def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
-        """What the log holds, in order, for a state that stands at `position`.
+        """Yield the records, in order, that may have to be applied to a state at `position`.
 
         Args:
-            lineage, position: of the state.
-            lived: whether the state was written where such a log is kept, and so has one.
-            follows: how far the log reached when the state was written, as the state says.
+            lineage: Lineage of the state.
+            position: Position of the state.
+            lived: True if the state was written beside such a log, which therefore must exist.
+            follows: End of the log when the state was written, from the state.
 
         Raises:
-            CorruptState: a log was changed, cut or removed, or state and log are not of one time.
-            ForkedState: the ledger has seen more records than there are.
-            IncompatibleState: another policy's log.
-            StateError: the ledger could not be asked.
+            CorruptState: A log was changed, cut or removed, or state and log come from different times.
+            ForkedState: The ledger knows of more records than there are.
+            IncompatibleState: The log belongs to another policy.
+            StateError: The ledger could not be reached.
         """
 
     def prepare(self, lineage: str, position: int) -> None:
-        """Get ready for a state that is written here for the first time; by default nothing is needed."""
+        """Prepare for the first state. The default does nothing."""
 
     @abstractmethod
     def begin(self, lineage: str, position: int) -> None:
-        """The state at `position` is durable: forget the records that it holds."""
+        """Begin a new log after the state at `position` is durable, and drop the records that it includes."""
 
     @abstractmethod
     def append(self, kind: bytes, content: bytes) -> None:
-        """Note a record, before what it says is done; after an error `settle` says whether it counts."""
+        """Append a record durably, before its event is applied.
+
+        If this raises, `settle` finds out whether the record counts.
+        """
 
     def settle(self) -> None:
-        """See whether a record counts that `append` raised at: then it is among `records`. By default it does
-        not count.
+        """Find out whether a record counts at which `append` raised; if so, `records` includes it.
+
+        The default leaves `records` as it is: the record does not count.
         """
 
     @abstractmethod
     def refuse_leftovers(self) -> None:
-        """CorruptState where there are records of a state that is gone."""
+        """Raise CorruptState if there are records and their state is gone."""
 
     def close(self) -> None:
-        """Let another process live here; by default nothing is needed."""
+        """Let another process use this storage. The default does nothing."""
 
 
 class LiveFolder(Life):
-    """The folder, held; see the module.
+    """A locked folder with a state and a log; see the module.
 
     Args:
-        folder: made where it does not exist, with mode 0700.
-        key: seals the records, as it seals the state.
-        ledger: witnesses how far the log reaches.
+        folder: Folder, created with mode 0700 if it is missing.
+        key: Key that seals the records and the state.
+        ledger: Ledger that stores how far the log reaches, which detects a rollback.
 
     Raises:
-        StateError: another process or object uses the folder, others may write to it, or it cannot be made.
+        StateError: Another process or object uses the folder, others may write to it, or it cannot be
+            created.
     """
 
     def __init__(
@@ -143,7 +158,7 @@ class LiveFolder(Life):
         self._key, self._ledger = key, ledger
         self._journal: Journal | None = None
         self._lineage, self._position = "", 0
-        self._told = 0  # records of the present log that the ledger has heard of
+        self._told = 0  # number of the current log's records that the ledger knows of
         self._earlier: Reach | None = None
         with ExitStack() as files:
             files.enter_context(locked(self._folder / "open.lock", wait=False))
@@ -151,7 +166,7 @@ class LiveFolder(Life):
 
     @property
     def state(self) -> Path:
-        """Where the state is kept."""
+        """Path of the state file."""
         return self._folder / "policy.state"
 
     def __repr__(self) -> str:
@@ -159,16 +174,16 @@ class LiveFolder(Life):
 
     @property
     def reach(self) -> Reach | None:
-        """How far the present log reaches, or what was played back of earlier ones; None of neither."""
+        """End of the current log, or of the last earlier log that was replayed; None without either."""
         if self._journal is None:
             return self._earlier
         return Reach(self._position, len(self._journal), self._journal.digest)
 
     def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
-        """What the logs in the folder hold, in order; see `Life.earlier`."""
+        """Yield the records of all logs in the folder, in order; see `Life.earlier`."""
         found = self._positions()
         if lived and not found:
-            raise CorruptState("the log of rounds is gone: restore it and the state from one backup")
+            raise CorruptState("the log of rounds is missing: restore it and the state from one backup")
         if found and found[-1] > position:
             raise CorruptState(
                 "the state is older than the log of rounds beside it: restore both from one backup"
@@ -177,18 +192,18 @@ class LiveFolder(Life):
         for one in found:
             path, subject = self._log(one), _subject(lineage, one)
             if not path.exists() and one != found[-1]:
-                continue  # it was being removed
+                continue  # a crash interrupted its removal: only its end file is left
             if not end_path(path).exists():
-                Journal.create(path, kind=_KIND, subject=subject)  # refuses what holds a record
+                Journal.create(path, kind=_KIND, subject=subject)  # raises if the log has a record
                 continue
             journal = Journal(path, kind=_KIND, subject=subject, lazy=True)
             yield from self._opened(journal, subject)
             self._earlier = Reach(one, len(journal), journal.digest)
 
     def _check_reach(self, lineage: str, position: int, follows: Reach | None, logs: list[int]) -> None:
-        """Refuse logs that are older than the state, or the ledger, knows them to be.
+        """Raise an error if the logs end before the state or the ledger says they do.
 
-        A log that is gone was followed by that of a later state, which holds all of it.
+        A log that was removed is no error if a later log exists: that log's state includes all its records.
         """
         if follows is not None:
             if follows.log in logs:
@@ -209,8 +224,8 @@ class LiveFolder(Life):
             fits = bool(logs) and log < logs[-1]
         if not fits:
             raise ForkedState(
-                "the ledger has witnessed more of the log of rounds than the folder holds: an older copy of "
-                "it was put back; use the newest"
+                "the ledger has witnessed more records of the log of rounds than the folder has: the folder "
+                "was rolled back to an older copy; use the newest"
             )
 
     def _digest_after(self, lineage: str, log: int, records: int) -> str | None:
@@ -218,14 +233,14 @@ class LiveFolder(Life):
         return Journal(self._log(log), kind=_KIND, subject=subject, lazy=True).digest_after(records)
 
     def prepare(self, lineage: str, position: int) -> None:
-        """Begin an empty log where there is none, before a state is written here for the first time."""
+        """Create an empty log if there is none, before the first state is written."""
         if not self._positions():
             Journal.create(self._log(position), kind=_KIND, subject=_subject(lineage, position))
 
     def begin(self, lineage: str, position: int) -> None:
-        """Begin the log of what follows the state at `position`, and remove those that it holds.
+        """Begin the log that follows the state at `position`, and remove older logs.
 
-        Where the disk refuses, the log goes on that there is.
+        If the disk fails, the current log is continued.
         """
         subject, path = _subject(lineage, position), self._log(position)
         try:
@@ -240,11 +255,11 @@ class LiveFolder(Life):
                 raise
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Make a record durable; see `Journal.append`.
+        """Append a record durably; see `Journal.append`.
 
         Raises:
-            ForkedState: the ledger has heard of a later log; nothing was appended.
-            StateError: it could not be told how far the log reaches; nothing was appended.
+            ForkedState: The ledger knows of a later log; nothing was appended.
+            StateError: The ledger could not be told how far the log reaches; nothing was appended.
         """
         journal = self._begun()
         if len(journal) - self._told >= WITNESSED_EVERY:
@@ -256,45 +271,45 @@ class LiveFolder(Life):
 
     @property
     def records(self) -> int:
-        """How many records the present log holds, as far as `append` and `settle` have seen."""
+        """Number of the current log's records, as far as `append` and `settle` have seen."""
         return 0 if self._journal is None else len(self._journal)
 
     def settle(self) -> None:
-        """See whether a record counts that `append` raised at: then it is among `records`."""
+        """Find out whether a record counts at which `append` raised; if so, `records` includes it."""
         self._begun().settle()
 
     def refuse_leftovers(self) -> None:
-        """CorruptState where there are logs of a state that is gone; those that hold nothing are removed."""
+        """Raise CorruptState if a log has records and its state is gone; remove logs without records."""
         for position in self._positions():
             path = self._log(position)
             if _holds_records(path):
                 raise CorruptState(
-                    "the folder holds a log of rounds and no state: restore both from one backup"
+                    "the folder has a log of rounds and no state: restore both from one backup"
                 )
             end_path(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Unlock the folder for another process."""
         try:
             if self._journal is not None:
                 self._journal.close()
-                with suppress(StateError):  # as after a crash, the ledger knows of all but the last
+                with suppress(StateError):  # then the ledger lacks the last records, as after a crash
                     self._tell(self._journal)
         finally:
             self._journal = None
             self._files.close()
 
     def _tell(self, journal: Journal) -> None:
-        """Let the ledger know how far the log reaches, all of which is on disk."""
+        """Tell the ledger how far the log reaches. All of the log is on disk."""
         if self._ledger is None or len(journal) == self._told:
             return
         name = _witnessed_as(self._lineage)
         last = self._ledger.last(name)
         if last is not None and _told(last)[0] > self._position:
-            raise ForkedState("another copy of this folder has gone on: use that one")
+            raise ForkedState("another copy of this folder has continued: use that one")
         here = f"{self._position}:{len(journal)}"
-        if last is None or last.digest != here:  # an event that was not acknowledged may have happened
+        if last is None or last.digest != here:  # an earlier call that raised may have succeeded
             self._ledger.advance(name, position=0 if last is None else last.position + 1, digest=here)
         self._told = len(journal)
 
@@ -304,7 +319,7 @@ class LiveFolder(Life):
         return self._journal
 
     def _opened(self, journal: Journal, subject: str) -> Iterator[Record]:
-        """Records that are new to the journal, unsealed."""
+        """Yield the records that are new to the journal, unsealed."""
         before = len(journal)
         for place, record in enumerate(journal.settle(), start=before):
             if self._key is None:
@@ -321,7 +336,7 @@ class LiveFolder(Life):
 
 
 def _holds_records(log: Path) -> bool:
-    """Whether there is more than a header, whosever it is; of a log that is gone nobody knows."""
+    """Return True if a log has more than a header; also for a missing log, which may have had records."""
     try:
         with log.open("rb") as lines:
             lines.readline()
@@ -335,12 +350,12 @@ def _subject(lineage: str, position: int) -> str:
 
 
 def _witnessed_as(lineage: str) -> str:
-    """What the ledger calls the logs of a lineage, all of them together."""
+    """Return the ledger's name for all logs of a lineage together."""
     return f"{lineage}:rounds"
 
 
 def _told(witness: Witness) -> tuple[int, int]:
-    """Position and records of a log, as the ledger was told."""
+    """Return the position and the number of records of a log that the ledger was told."""
     with reading("what a ledger witnessed of a log of rounds", CorruptState):
         log, records = witness.digest.split(":")
         return int(log), int(records)

@@ -1,8 +1,8 @@
-"""Arrays as .npy bytes, read without trusting a word of their header.
+"""Arrays as .npy bytes, read without trusting their header.
 
-What is written is what `numpy.save(..., allow_pickle=False)` writes. The header is read by a strict
-pattern for plain numeric arrays rather than by numpy's parser, which evaluates a Python literal and
-allocates by the shape it finds.
+Writing gives the same bytes as `numpy.save(..., allow_pickle=False)`. Reading matches the header against a
+strict pattern for numeric arrays. NumPy's own parser evaluates a Python literal, and allocates memory by the
+shape in it.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import CorruptState
 
-# Version 1.0, which numpy writes for every header below 64 KiB; ours take 128 to 1,500 bytes.
+# Version 1.0, which NumPy writes for every header below 64 KiB. Ours have 128 to 1,500 bytes.
 _PREFIX = struct.Struct("<8sH")
 _MAGIC = npy.magic(1, 0)
 _MAX_HEADER = 4096
@@ -29,24 +29,24 @@ _HEADER = re.compile(
 
 
 def to_npy(array: NDArray[Any]) -> bytes:
-    """The array in C order as the bytes of a .npy file."""
+    """Return the array as the bytes of a .npy file, in C order."""
     buffer = io.BytesIO()
     npy.write_array(buffer, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
 def from_npy(data: bytes, *, name: str) -> NDArray[Any]:
-    """Return the array of a whole .npy file; CorruptState if it is no numeric array in C order."""
+    """Return the array of a whole .npy file; raise CorruptState if it is not a numeric array in C order."""
     return read_npy(io.BytesIO(data), len(data), hashlib.sha256(data).hexdigest(), name=name)
 
 
 def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray[Any]:
-    """The array in the next `n_bytes` bytes of `file`, whose SHA-256 must be `digest`.
+    """Return the array in the next `n_bytes` bytes of `file`, whose SHA-256 must be `digest`.
 
-    Nothing is allocated before the header's shape has been found to fill these bytes exactly.
+    The array's memory is allocated only after its shape was found to fill these bytes exactly.
 
     Raises:
-        CorruptState: the bytes are no numeric array of that size and digest.
+        CorruptState: The bytes are not a numeric array of this size and digest.
     """
     refused = CorruptState(f"array {name!r} is damaged or not numeric: restore its file from a backup")
     head = file.read(min(n_bytes, _MAX_HEADER))
@@ -63,17 +63,17 @@ def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray
         raise refused
     checksum = hashlib.sha256(head[:start])
     checksum.update(body.data)
-    # A boolean of 2 would be neither True nor False.
+    # A byte of 2 is not a valid boolean.
     if checksum.hexdigest() != digest or (dtype.kind == "b" and body.max(initial=0) > 1):
         raise refused
     try:
         return body.view(dtype).reshape(shape)
-    except (ValueError, OverflowError):  # more or larger dimensions than numpy has
+    except (ValueError, OverflowError):  # more or larger dimensions than NumPy allows
         raise refused from None
 
 
 def _parse(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int] | None:
-    """Data type, shape and length of the header, or None where it is not one of ours."""
+    """Return data type, shape and length of the header; None for a header that `to_npy` does not write."""
     if len(head) < _PREFIX.size:
         return None
     magic, length = _PREFIX.unpack_from(head)
@@ -82,6 +82,6 @@ def _parse(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int] | None:
         return None
     try:
         dtype = np.dtype(match[1].decode("ascii"))
-    except TypeError:  # such as an integer-sized boolean
+    except TypeError:  # for example, a boolean of 4 bytes
         return None
     return dtype, tuple(int(size) for size in match[2].replace(b",", b" ").split()), match.end()

@@ -1,22 +1,22 @@
-"""`ReleaseLog`: what an object has released, and on which terms; it is saved with the state and only grows.
+"""`ReleaseLog`: an append-only log of an object's releases and their terms, saved with its state.
 
-An entry is plain JSON. It stands for consecutive releases of one purpose on the same terms (a binary tree has
-one a round), and is entered before the noise is drawn: after a crash the log may count one release more than
-there is, never one less.
+An entry is plain JSON. It describes consecutive releases of one purpose on the same terms; a binary tree, for
+example, has one release each round. It is written before the noise is drawn. After a crash the log may
+therefore count one release too many, never one too few.
 
-| field | what |
+| field | meaning |
 |---|---|
-| purpose | what is released |
-| first, count | numbers of the releases among those of their purpose: first, ..., first + count - 1 |
-| law, scale, sensitivity, unit, certificate, releases | of the noise, as its mechanism says |
-| source, status | where the noise came from; whether it can be repeated |
-| charge | id of the charge, "#" in it standing for number + 1; null where this object charged nothing |
-| witnessed | whether a ledger refused a second copy of the state |
+| purpose | statistic that is released |
+| first, count | numbers of the releases within their purpose: first, ..., first + count - 1 |
+| law, scale, sensitivity, unit, certificate, releases | description of the noise, from its mechanism |
+| source, status | source of the noise, and whether it can be repeated |
+| charge | id of the charge, in which "#" stands for number + 1; null if this object charged nothing |
+| witnessed | true if a ledger refuses a second copy of the state |
 
-Where an object's ledger or log counts how often it released, an entry stands for all releases on its terms
+If an object's ledger or log counts its releases, one entry describes all releases on its terms
 (`ReleaseLog.remember`), and its charge is the account's name.
 
-The log holds nothing that is computed from people's data.
+Nothing in the log is computed from users' data.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,11 +30,11 @@ _NUMBERING = ("first", "count")
 
 
 class ReleaseLog:
-    """An append-only list of releases; see the module.
+    """An append-only list of releases; the module describes its entries.
 
     Example:
         >>> log, terms = ReleaseLog(), {"law": "discrete Gaussian", "scale": 4.0}
-        >>> for number in (0, 1, 1):  # the second was begun, interrupted and begun again
+        >>> for number in (0, 1, 1):  # release 1 was interrupted and begun again
         ...     log.enter("block", number, terms)
         >>> log.to_json()
         [{'purpose': 'block', 'first': 0, 'count': 2, 'law': 'discrete Gaussian', 'scale': 4.0}]
@@ -53,14 +53,14 @@ class ReleaseLog:
         return f"ReleaseLog(entries={len(self._entries)})"
 
     def count(self, purpose: str) -> int:
-        """How many releases of this purpose were begun."""
+        """Return the number of releases of this purpose that were begun."""
         return self._counts.get(purpose, 0)
 
     def enter(self, purpose: str, number: int, terms: Mapping[str, Any]) -> None:
-        """Enter release `number` of a purpose; again on the same terms: nothing changes.
+        """Enter release `number` of a purpose. Entering it again on the same terms does nothing.
 
         Raises:
-            ProtocolError: a number was left out, or entered before on other terms.
+            ProtocolError: A number was left out, or this number was entered on other terms.
         """
         for entry in self._entries if number < self.count(purpose) else ():
             if entry["purpose"] == purpose and 0 <= number - entry["first"] < entry["count"]:
@@ -77,9 +77,9 @@ class ReleaseLog:
         self._counts[purpose] = number + 1
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> bool:
-        """Enter one release for each terms that there are; returns whether these are new.
+        """Enter terms once, whatever the number of releases; return True if they are new.
 
-        For an object that knows on which terms it releases, and whose ledger or log counts how often.
+        Use it if a ledger or another log counts the releases.
 
         Example:
             >>> log = ReleaseLog()
@@ -92,26 +92,26 @@ class ReleaseLog:
         return True
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The entries, as `from_json` reads them."""
+        """Return the entries as a list, which `from_json` reads."""
         return [dict(entry) for entry in self._entries]
 
     @classmethod
     def from_json(cls, entries: Any) -> "ReleaseLog":
-        """Rebuild a log.
+        """Rebuild a log from `to_json()`.
 
         Raises:
-            CorruptState: no such list, or numbers that are left out or stand twice.
+            CorruptState: The entries are malformed, or a number is missing or occurs twice.
         """
         log = cls()
         if not isinstance(entries, list):
-            raise CorruptState("the log of releases is no list")
+            raise CorruptState("the log of releases is not a list")
         for entry in entries:
             fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
             first, count, purpose = (fields.get(name) for name in (*_NUMBERING, "purpose"))
             if type(first) is not int or type(count) is not int or not isinstance(purpose, str):
                 raise CorruptState("an entry of the log of releases cannot be read")
             if count < 1 or first != log.count(purpose):
-                raise CorruptState("the log of releases leaves numbers out, or has one twice")
+                raise CorruptState("the log of releases lacks a number, or has one twice")
             log._entries.append(dict(fields))
             log._counts[purpose] = first + count
         return log

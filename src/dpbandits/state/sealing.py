@@ -1,12 +1,12 @@
-"""`StateKey`: state encrypted at rest, with a key that the user keeps elsewhere.
+"""`StateKey`: encryption of state at rest, with a key that is stored elsewhere.
 
-A sealed state file is authenticated encryption (AES-SIV, RFC 5297) of the plain one. Kind, version, lineage,
-position and public configuration stay readable; raw statistics, noise and counts do not, and none of the
-two can be changed without the key. Equal states give equal bytes, so that a repeated commit is one; nothing
-else about two states can be told from their files but how long they are.
+A sealed state file is the plain file under authenticated encryption (AES-SIV, RFC 5297). Kind, version,
+lineage, position and public configuration stay readable. Raw statistics, noise and counts do not. Neither
+part can be changed without the key. Equal states give equal bytes, so that a commit can be repeated. Apart
+from equality and length, two files reveal nothing about the secret parts of their states.
 
-The key protects a stolen disk or backup. It does not protect against whoever can read the process's memory,
-and an old sealed file put back in place of a newer one is only noticed by a ledger (`StateStore`).
+The key protects against a stolen disk or backup, not against a reader of the process's memory. A rollback,
+which replaces a sealed file by an older one, is detected only with a ledger (`StateStore`).
 """
 
 import os
@@ -23,18 +23,18 @@ from dpbandits.state.files import open_to_read, write_durably
 __all__ = ["StateKey"]
 
 KEY_BYTES = 64
-"""AES-SIV with two 256-bit keys."""
+"""Length of a key: AES-SIV takes two keys of 256 bits."""
 
 
 class StateKey:
     """A secret key for state files; its repr shows nothing, and it cannot be pickled.
 
     Args:
-        key: 64 bytes from a generator of random numbers, such as `StateKey.generate()` draws; not a password.
+        key: 64 random bytes, as from `StateKey.generate()`. A password is not a key.
 
     Raises:
-        InvalidParameter: not 64 bytes.
-        MissingExtra: needs the extra `encryption`.
+        InvalidParameter: The key is not 64 bytes.
+        MissingExtra: The extra `encryption` is not installed.
 
     Example:
         >>> key = StateKey(StateKey.generate())
@@ -55,15 +55,15 @@ class StateKey:
 
     @staticmethod
     def generate() -> bytes:
-        """Fresh random bytes for a key."""
+        """Return fresh random bytes for a key."""
         return secrets.token_bytes(KEY_BYTES)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "StateKey":
-        """The key in a file of 64 bytes that nobody but its owner may read.
+        """Read a key from a file of 64 bytes that only its owner may read.
 
         Raises:
-            InvalidParameter: others may read the file, or it is no key.
+            InvalidParameter: Others may read the file, or it has another length.
         """
         descriptor = open_to_read(path)
         try:
@@ -76,23 +76,23 @@ class StateKey:
 
     @classmethod
     def create(cls, path: str | PathLike[str]) -> "StateKey":
-        """Draw a key and keep it in a new file of mode 0600.
+        """Generate a key and write it to a new file of mode 0600.
 
         Raises:
-            FileExistsError: there is a file already; a key that is overwritten is lost.
+            FileExistsError: The file exists. It is not overwritten, as its key would be lost.
         """
         write_durably(Path(path), cls.generate(), exclusive=True)
         return cls.read(path)
 
     def seal(self, data: bytes, *, public: bytes) -> bytes:
-        """`data` encrypted, and bound to `public`, which stays readable."""
+        """Return `data` encrypted and bound to `public`, which stays readable."""
         return self._cipher.encrypt(data, [public])
 
     def open(self, sealed: bytes, *, public: bytes) -> bytes:
-        """What was sealed with this key beside this `public`.
+        """Return the data that `seal` encrypted with this key and this `public`.
 
         Raises:
-            CorruptState: another key, or one of the two was changed.
+            CorruptState: The key is another one, or `sealed` or `public` was changed.
         """
         from cryptography.exceptions import InvalidTag
 

@@ -1,15 +1,18 @@
-"""`StateStore`: commits that a crash can interrupt anywhere, and one going-on copy of each state.
+"""`StateStore`: commits that may crash at any point, and refusal of a second copy of a state.
 
-A release is drawn once. So whatever a policy computes from fresh noise must be durable before it
-leaves, and must be the only continuation of what was there before. `commit(state)` does three things
-in this order, each durable before the next, and returns after all of them:
+A release is drawn once. So whatever a policy computes from fresh noise must be durable before it is
+returned, and must be the only continuation of the state before. `commit(state)` takes three steps in this
+order. Each is durable before the next:
 
-1. **prepare**: the whole state goes to `PATH.next`;
+1. **prepare**: the whole state is written to `PATH.next`;
 2. **witness**: `ledger.advance(lineage, position, digest)`, compare-and-set;
 3. **replace**: `PATH.next` is renamed over `PATH`.
 
-The caller lets the release out only after `commit` has returned. A crash in between, position p being
-the last one committed and p + 1 the one under way:
+The caller returns the release only after `commit` has returned.
+
+Crashes
+-------
+Let p be the last committed position and p + 1 the one under way.
 
 | crash | `PATH` | `PATH.next` | ledger | `load()` |
 |---|---|---|---|---|
@@ -18,17 +21,19 @@ the last one committed and p + 1 the one under way:
 | after the witness | p | p + 1 | p + 1 | renames, returns p + 1 |
 | after replacing | p + 1 | - | p + 1 | returns p + 1 |
 
-In the first two rows nothing of p + 1 has left, so another p + 1 may be drawn; the witness has not
-seen the first one, and it is gone. In the last two the witness binds the lineage to this p + 1, and
-that is what comes back: the same release, whether or not it had left. A crash inside `load` or a
-repeated `commit` leads to one of these rows again. A failed `commit` may be repeated with the same
-state: the witness and the rename are idempotent.
+In the first two rows nothing of p + 1 was returned to anybody, so another p + 1 may be drawn. The ledger has
+not recorded the first one, and its file is removed. In the last two rows the ledger binds the lineage to this
+p + 1. `load` returns it: the same release, whether or not it was returned before. A crash inside `load` or a
+repeated `commit` leads to one of these rows again. A failed `commit` may be repeated with the same state:
+recording and renaming are idempotent.
 
-Of two copies of one state (a restored backup, a cloned machine), the first to advance at the ledger
-goes on and the other gets `ForkedState`, before it has changed anything. Without a ledger this is
-checked against `PATH` alone: two copies at two places are then an unchecked assumption.
+Forks
+-----
+Of two copies of one state (a restored backup, a cloned machine), the first one to advance at the ledger
+continues. The other gets `ForkedState` before it has changed anything. Without a ledger only `PATH` is
+checked: that there is no copy elsewhere is then an unchecked assumption.
 
-Stores in several processes on one path take turns through a lock file, `PATH.lock`.
+Stores in several processes on one path exclude each other with a lock file, `PATH.lock`.
 """
 
 from os import PathLike
@@ -46,13 +51,13 @@ __all__ = ["StateStore"]
 
 
 class StateStore:
-    """One path's durable state; see the module's page for what a crash can leave.
+    """Durable state at one path. The module lists what a crash can leave.
 
     Args:
-        path: the state file. `path.next` and `path.lock` live beside it, in a directory that must
-            exist; all have mode 0600 and, but for the lock, hold what the state holds.
-        ledger: the witness of lineages. Use one ledger for all copies of a state.
-        key: seals what is written, and opens what is read; see `StateKey`.
+        path: Path of the state file, in a directory that exists. `path.next` and `path.lock` are beside it.
+            All have mode 0600. `path.next` is as secret as the state.
+        ledger: Ledger that detects forks and rollbacks. Use one ledger for all copies of a state.
+        key: Key that seals what is written and opens what is read; see `StateKey`.
     """
 
     def __init__(
@@ -69,22 +74,22 @@ class StateStore:
     def commit(self, state: State) -> None:
         """Make `state` durable as the only continuation of its lineage.
 
-        Nothing computed from the state may leave before this returns. Committing the same state
-        again does nothing.
+        Release nothing computed from the state before this returns. Committing the same state again does
+        nothing.
 
         Raises:
-            ForkedState: another copy of this state has gone on; nothing was changed.
-            IncompatibleState: the path holds a state of another lineage; nothing was changed.
-            CorruptState: the path holds a damaged file or no state; nothing was changed.
-            StateError: the ledger or the lock could not be used; repeat the commit.
-            MissingState: the path's folder is not there.
-            OSError: the disk refused; repeat the commit when there is room.
+            ForkedState: Another copy of this state has continued; nothing was changed.
+            IncompatibleState: The path has a state of another lineage; nothing was changed.
+            CorruptState: The path has a damaged file or no state; nothing was changed.
+            StateError: The ledger or the lock could not be used; repeat the commit.
+            MissingState: The path's folder does not exist.
+            OSError: The disk refused; repeat the commit when it has space.
         """
         data, digest = encode(state, self._key, self._texts)
         new = Witness(state.position, digest)
         with found(f"there is no folder {self._path.parent}: make it, then save again"), locked(self._lock):
-            # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
-            # went on, which may be the only one there is.
+            # Checked before writing: a stale copy must not overwrite the `.next` of the copy that continued,
+            # which may be the only file with that state.
             witnessed = self._check_witness(state.lineage, new)
             committed = self._check_occupant(state, new)
             if committed and witnessed:
@@ -97,18 +102,17 @@ class StateStore:
             self._left = _stamp(self._path), Identity(state.kind, state.lineage, state.position, digest)
 
     def load(self, *, adopt: bool = False) -> State:
-        """The last committed state, after finishing or discarding an interrupted commit.
+        """Finish or discard an interrupted commit, and return the last committed state.
 
         Args:
-            adopt: accept a state whose lineage the ledger has never seen (saved without a ledger,
-                say) and witness it where it stands. Whether another copy has gone on elsewhere is
-                then yours to know.
+            adopt: True accepts a state whose lineage the ledger has never seen, such as one saved without a
+                ledger, and records its position. You must then know that no other copy has continued.
 
         Raises:
-            MissingState: nothing was ever committed here.
-            ForkedState: the state is not where the ledger has witnessed it to be.
-            IncompatibleState: another format version, or a lineage that this ledger has never seen.
-            CorruptState: torn or altered, or not a state file.
+            MissingState: Nothing was committed here.
+            ForkedState: The state is not at the position that the ledger has recorded.
+            IncompatibleState: The format has another version, or the ledger has never seen the lineage.
+            CorruptState: The file is torn, altered or not a state file.
         """
         with found(f"nothing was saved at {self._path}: pass the path of a save"), locked(self._lock):
             if self._ledger is None:
@@ -116,7 +120,7 @@ class StateStore:
             return self._load_witnessed(self._ledger, adopt=adopt)
 
     def seals_like(self, other: "StateStore") -> bool:
-        """Return whether one state becomes the same bytes, and so has one witness, here and there."""
+        """Return True if both stores write a state as the same bytes, so with the same digest."""
         return self._key is other._key
 
     def __repr__(self) -> str:
@@ -125,15 +129,15 @@ class StateStore:
     # -- the steps of a commit ------------------------------------------------------------------
 
     def _check_witness(self, lineage: str, new: Witness) -> bool:
-        """Return whether the ledger has witnessed `new` already; ForkedState where it never can."""
+        """Return True if the ledger has recorded `new` already; raise ForkedState if it cannot follow."""
         if self._ledger is None:
-            return True  # there is nobody to ask
+            return True  # nothing to record
         last = self._ledger.last(lineage)
         check_advance(last, new)
         return last == new
 
     def _check_occupant(self, state: State, new: Witness) -> bool:
-        """Return whether `path` holds this very state; raises if it may not be replaced."""
+        """Return True if `path` has exactly this state; raise an error if it may not be replaced."""
         try:
             occupant = self._occupant()
         except FileNotFoundError:
@@ -147,12 +151,12 @@ class StateStore:
         if occupant.position >= new.position:
             raise ForkedState(
                 f"the path holds position {occupant.position} of this state, which position {new.position} "
-                "cannot replace: another copy has gone on, load it from there"
+                "cannot replace: another copy has continued, load that one"
             )
         return False
 
     def _occupant(self) -> Identity:
-        """Return what is at `path`: it is known if the file is the very one that this object left there."""
+        """Return the identity of the state at `path`, from memory if the file was not changed since."""
         if self._left is not None and _stamp(self._path) == self._left[0]:
             return self._left[1]
         return read_identity(self._path)
@@ -169,7 +173,7 @@ class StateStore:
             return
         try:
             self._ledger.advance(lineage, position=new.position, digest=new.digest)
-        except ForkedState:  # another copy was faster: nobody may finish this one
+        except ForkedState:  # another copy was faster: no `load` may finish this commit
             self._discard_next()
             raise
 
@@ -180,7 +184,7 @@ class StateStore:
         if pending is not None and ledger.last(pending.lineage) == pending.witness:
             replace_durably(self._next, self._path)
             return pending.state
-        # Nothing is removed before the ledger has confirmed `path`: it could be the wrong ledger.
+        # Nothing is removed before the ledger has confirmed `path`: it may be the wrong ledger.
         committed = self._read(self._path)
         last = ledger.last(committed.lineage)
         if last is None:
@@ -200,16 +204,16 @@ class StateStore:
                 )
             raise ForkedState(
                 f"the state is at position {committed.witness.position}, the ledger has witnessed position "
-                f"{last.position}: another copy has gone on, or file and ledger are not from the same time"
+                f"{last.position}: another copy has continued, or file and ledger are not from the same time"
             )
         self._discard_next()
         return committed.state
 
     def _load_alone(self) -> State:
-        """Without a ledger: an interrupted commit that is whole is finished.
+        """Load without a ledger, and finish an interrupted commit if its file is whole.
 
-        Nothing of it has left, or a ledger that we were not given has witnessed it; finishing is
-        right either way.
+        Finishing is always right: either nothing of that commit was released, or a ledger that was not passed
+        here has recorded it.
         """
         pending = self._read_next()
         try:
@@ -255,7 +259,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 class _Saved(NamedTuple):
-    """A state as a file holds it."""
+    """A state that was read from a file, and its position and digest."""
 
     state: State
     witness: Witness

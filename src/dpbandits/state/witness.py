@@ -1,30 +1,31 @@
-r"""Append-only witnesses: who remembers how far a ledger has gone when its file does not.
+r"""Witnesses: external append-only counters that detect a rollback of a ledger.
 
-A ledger is a file, and a file can be deleted, restored from a backup or swapped for an older copy: what was
-charged since is budget again. A witness is kept where whoever can do that cannot reach. It remembers, for
-each lineage, one position and one digest, and only ever goes one further. A ledger that names one
-(`SQLiteLedger(path, witness=...)`) tells it every charge and every advance, as a digest under a secret salt.
+A ledger is a file. If it is deleted, restored from a backup or replaced by an older copy, charges since then
+are forgotten, and their budget could be spent again. A witness is stored where the people and programs that
+could do this have no access. For each lineage it stores a position, which only grows by one at a time, and a
+digest. `SQLiteLedger(path, witness=...)` tells its witness every charge and every advance, as a digest with a
+secret salt.
 
-The interface is that of a ledger's own witness, so another ledger may serve as well.
+- `AppendOnlyWitness`: the interface. A ledger has it too, so another ledger can serve as a witness.
+- `FileWitness(folder)`: an append-only file for each lineage, on another disk, mount or account than the
+  ledger.
 
-- `FileWitness(folder)`: a file a lineage, appended to, on another disk, mount or account than the ledger.
+Attacks on the connection
+-------------------------
+A ledger writes a charge to its own disk, then tells the witness, and the call returns after both; the crash
+table is in `dpbandits.budget.sqlite`. An attacker who can stop, delay or refuse answers
 
-What somebody gains who can stop or delay answers, or refuse
-------------------------------------------------------------
-A ledger writes a charge to its own disk first, then tells the witness, and the call returns after both; see
-`dpbandits.budget.sqlite` for the crash table. So whoever sits on the line
+- **can stop** the ledger's users. Without an answer no call succeeds, and nothing is released. Each
+  interrupted call may leave one charge that is paid for and unused. Repeating the call under its id uses that
+  charge. So no number of time-outs spends more than one charge for each id, or releases anything unpaid;
+- **learns** when and how often something is charged or saved (the position), and nothing else. Digests have
+  256 bits and a salt that stays in the ledger's file. Refusing or delaying shows no more than watching, as
+  the repeated call has the same position and digest;
+- **cannot roll back**. A replayed old answer (TLS prevents it) is behind the file by more than the last
+  event, and is refused; or by exactly that event, which is then told again.
 
-- **stops** the ledger's users: without an answer no call succeeds, and nothing is released. Each interrupted
-  call may leave one charge paid for and unused; repeated under its id it is that charge, so that no number of
-  time-outs spends more than one charge an id, or releases anything unpaid;
-- **learns** when something is charged or saved and how often (the position), and nothing of what: digests
-  have 256 bits under a salt that stays in the ledger's file. To refuse or to delay teaches no more than to
-  watch: the repeated call carries the same position and digest;
-- **cannot roll back**: an old answer played again (TLS prevents it) lies behind the file either by more than
-  the last event, which is refused, or by just that one, which is then told anew.
-
-Whoever owns the witness *and* the ledger's file can do all of it: a witness that forgets on purpose protects
-nobody. Nor does a witness see a release that was never charged.
+An attacker who controls both the witness and the ledger's file can do all of this. A witness does not see a
+release that was never charged.
 """
 
 import errno
@@ -73,13 +74,13 @@ class Witness(NamedTuple):
 
 
 def check_name(name: object, *, what: str) -> None:
-    """Refuse what is no public name."""
+    """Raise InvalidParameter if a name is not a non-empty printable string."""
     if not isinstance(name, str) or not name or not name.isprintable():
         raise InvalidParameter(f"{what} must be a non-empty printable string")
 
 
 def new_witness(lineage: str, position: int, digest: str) -> Witness:
-    """A witness, its arguments checked."""
+    """Return the witness of a position and a digest, after checking all arguments."""
     check_name(lineage, what="a lineage")
     check_name(digest, what="a digest")
     if type(position) is not int or not 0 <= position <= LARGEST_POSITION:
@@ -88,40 +89,40 @@ def new_witness(lineage: str, position: int, digest: str) -> Witness:
 
 
 def check_advance(last: Witness | None, new: Witness) -> None:
-    """The compare in compare-and-set: ForkedState unless `new` repeats or follows `last`."""
+    """Raise ForkedState unless `new` repeats or follows `last`: the comparison of compare-and-set."""
     if last is None or new == last or new.position == last.position + 1:
         return
     raise ForkedState(
         f"the ledger has witnessed position {last.position} of this state and cannot take position "
-        f"{new.position}: another copy has gone on, load the state where that copy keeps it"
+        f"{new.position}: another copy has continued, load the state from that copy's path"
     )
 
 
 class AppendOnlyWitness(Protocol):
-    """Remembers how far each lineage has gone; every ledger is one, too."""
+    """Append-only counter that stores the last position and digest of each lineage. Every ledger is one."""
 
     @abstractmethod
     def last(self, lineage: str) -> Witness | None:
-        """The last witness of a lineage, or None when it was never seen.
+        """Return the last position and digest of a lineage; None if the lineage was never seen.
 
         Raises:
-            StateError: no answer could be had.
+            StateError: The witness could not be reached.
         """
 
     @abstractmethod
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """Remember `digest` at `position`, durably, compare-and-set; see `Ledger.advance`.
+        """Store `digest` at `position`, durably, with compare-and-set; see `Ledger.advance`.
 
         Raises:
-            ForkedState: the lineage has gone on, or another digest was witnessed there.
-            StateError: no answer could be had; whether it was remembered, `last` says.
+            ForkedState: The lineage is further, or has another digest at this position.
+            StateError: The witness could not be reached; `last` shows whether the digest was stored.
         """
 
 
 class Payer(Seen, AppendOnlyWitness):
-    """Ledger of a saved object: it pays for releases, and witnesses how far the object's state has gone.
+    """Interface of the ledger of a saved object: it is charged for releases, and counts the object's commits.
 
-    `dpbandits.budget.Ledger` is the one that there is.
+    `dpbandits.budget.Ledger` implements it.
     """
 
     @abstractmethod
@@ -139,11 +140,11 @@ class Payer(Seen, AppendOnlyWitness):
 
 @dataclass(frozen=True)
 class Account:
-    """An account of a ledger: it pays for releases. `Ledger.account(name)` and `open_account` give one.
+    """A ledger's account that is charged for releases. `Ledger.account(name)` and `open_account` return one.
 
     Args:
-        ledger: the ledger, which also witnesses how far a saved state has gone.
-        name: the account's name, public.
+        ledger: Ledger of the account. It also detects copies and rollbacks of saved states.
+        name: Name of the account. Public.
     """
 
     ledger: Payer
@@ -155,30 +156,32 @@ class Account:
 
 
 def witness_of(account: Account | None, ledger: Payer | None = None) -> Payer | None:
-    """The ledger that witnesses: the account's, or `ledger` where nothing is paid.
+    """Return the ledger that detects copies of a state: the account's, or `ledger` without an account.
 
     Raises:
-        InvalidParameter: an argument is of another kind, or the account is another ledger's.
+        InvalidParameter: An argument has another type, or the account belongs to another ledger.
     """
     _checks.an(account, Account, name="account", pass_='account=ledger.account("people")', optional=True)
     _checks.an(ledger, Payer, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
     if account is None:
         return ledger
     if ledger is not None and ledger is not account.ledger:
-        raise InvalidParameter("account, ledger: the account is another ledger's; pass the account alone")
+        raise InvalidParameter(
+            "account, ledger: the account belongs to another ledger; pass the account alone"
+        )
     return account.ledger
 
 
 class FileWitness:
-    """Append-only files in a folder, one a lineage, of mode 0600; lines are only ever added.
+    """Witness in append-only files of mode 0600 in a folder, one for each lineage.
 
-    Each line holds position, digest and a checksum. A line that a crash left unfinished is passed over; a
-    finished one that was changed is `CorruptState`. Any number of processes may share the folder. Keep it
-    where whoever restores the ledger's disk does not restore it as well; on Linux `chattr +a` on the files
-    makes the system refuse anything but appending.
+    Each line has position, digest and a checksum. A line that a crash left unfinished is skipped; a finished
+    line that was changed is `CorruptState`. Any number of processes may share the folder. Put it where a
+    restore of the ledger's disk does not restore it too. On Linux `chattr +a` on the files makes the system
+    refuse anything but appending.
 
     Args:
-        folder: an existing folder that others cannot write to.
+        folder: Existing folder to which other users cannot write.
 
     Example:
         >>> import tempfile
@@ -207,7 +210,7 @@ class FileWitness:
         with self._turn():
             last, finished = self._last(path, lineage)
             check_advance(last, new)
-            # A line that is there already may have been written by a process that died before syncing it.
+            # Sync also an existing line: its writer may have died before syncing it.
             line = b""
             if new != last or not finished:
                 line = json.dumps([*new, _check(lineage, new)]).encode() + b"\n"
@@ -223,15 +226,15 @@ class FileWitness:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """One process at a time; what the disk refuses is a witness that did not answer."""
+        """Lock the folder. Errors of the disk become StateError."""
         try:
             with locked(self._folder / "witness.lock"):
                 yield
         except OSError as error:
             reason = errno.errorcode.get(error.errno or 0, "unknown error")
             raise StateError(
-                f"the witness's folder could not be used ({reason}): nothing may leave before it can; "
-                "repeat the call, which is safe"
+                f"the witness's folder could not be used ({reason}), so nothing is released: repeat the "
+                "call, which is safe"
             ) from None
 
     def _path(self, lineage: str) -> Path:
@@ -239,7 +242,7 @@ class FileWitness:
         return self._folder / f"{hashlib.sha256(lineage.encode()).hexdigest()[:32]}.witness"
 
     def _last(self, path: Path, lineage: str) -> tuple[Witness | None, bool]:
-        """The last witness, and whether the file ends with a finished line (or is empty)."""
+        """Return the last position and digest, and True if the file is empty or ends with a finished line."""
         refuse_if_others_write(path, what="a file of the witness")
         try:
             with open_regular(path) as (file, size):
@@ -265,7 +268,9 @@ def _read(line: bytes, lineage: str) -> Witness:
     except (ValueError, TypeError, RecursionError):  # InvalidParameter is a ValueError
         witness, check = None, None
     if witness is None or check != _check(lineage, witness):
-        raise CorruptState("the last line of the witness was changed: find out by whom, then restore it")
+        raise CorruptState(
+            "the last line of the witness was changed: find out by whom, then restore the line"
+        )
     return witness
 
 
