@@ -67,7 +67,7 @@ def test_a_batch_of_users_is_given_what_each_would_be_given(case):
     users = ["a", "b", "c"]
     together = one.ask_batch(users=users).actions
     np.testing.assert_allclose(together, [other.ask(user=user).action for user in users], atol=1e-3)
-    with pytest.raises(InvalidData, match="name the users"):
+    with pytest.raises(InvalidData, match="pass users="):
         one.ask_batch()
 
 
@@ -129,7 +129,7 @@ def drive_from(case, given, stop):
 def test_others_say_that_they_need_candidates_and_take_nothing(case):
     policy = case.make()
     for call in (policy.ask, policy.ask_batch):
-        with pytest.raises(InvalidData, match=r"chooses among candidates: bring them, \(n, 2\)"):
+        with pytest.raises(InvalidData, match=r"chooses among candidates: pass an array \(n, 2\)"):
             call(None, "somebody" if call == policy.ask else ["somebody"])
     assert policy.diagnostics()["rounds_asked"] == 0
 

@@ -1531,7 +1531,7 @@ MUTATIONS = (
         "a policy saved before its first ask says that its account has paid, and nobody ever does",
         (
             "policy/kept.py",
-            "        self._charge()  # whoever loads the state need not know the account\n",
+            "        self._charge()  # before saving, so that a later `load` need not know the account\n",
             "",
         ),
         tests="tests/contracts/test_saving.py::test_a_state_saved_before_the_first_ask_is_paid_for",
@@ -3913,7 +3913,7 @@ MUTATIONS = (
         "what one visitor brings decides whether others are answered",
         (
             "policy/rounds.py",
-            "            if all(own is None for own in found):  # nobody brought a set\n",
+            "            if all(own is None for own in found):  # no entry is a decision set\n",
             "            if any(own is None for own in found):\n",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_decision_set_that_is_none_is_refused_alone",

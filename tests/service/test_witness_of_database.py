@@ -159,7 +159,7 @@ def test_every_worker_needs_the_witness_and_one_that_remembers(
     with pytest.raises(IncompatibleState, match="every worker"):
         Service(folder, settings=Settings(database=settings.database))
     (tmp_path / "empty").mkdir(mode=0o700)
-    with pytest.raises(IncompatibleState, match="lost its data"):
+    with pytest.raises(IncompatibleState, match="lost its memory"):
         Service(folder, settings=Settings(database=settings.database, witness=str(tmp_path / "empty")))
 
 

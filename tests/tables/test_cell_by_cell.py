@@ -513,7 +513,7 @@ def test_decision_sets_of_different_lengths_and_marks_that_are_none():
     found = policy.ask_batch(sets, users=["a", "b", "c"], available=[[False, True], [True], [True, False]])
     assert found.refused.tolist() == [False, False, True]
     assert found.actions[:2].ravel().tolist() == [0.9, 0.2]
-    with pytest.raises(InvalidData, match="each of 3"):
+    with pytest.raises(InvalidData, match="expected 3 lists of booleans"):
         policy.ask_batch(sets, users=["d", "e", "f"], available=[[True]])
 
 

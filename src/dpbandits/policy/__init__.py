@@ -1,11 +1,11 @@
-"""Layer 3: the `Policy` protocol and the one implementation of ask/tell bookkeeping.
+"""The `Policy` protocol, and the ask/tell bookkeeping that all policies share.
 
-- `Policy`: the protocol that all policies answer to.
-- `KeptPolicy`: what is configured, saved and taken up again; `RoundPolicy`: and is asked and told (book,
-  ledger charge, durable releases, a folder to live in).
-- `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
-- `PublicCoins`: public randomness keyed by (seed, purpose, round).
-- `best_choice`, `best_row`, `uniform_choice`: scores and coins to chosen rows.
+- `Policy`: the protocol of all policies.
+- `KeptPolicy`: base class with configuration, charging, saving and loading. `RoundPolicy` adds asks and
+  tells: bookkeeping of rounds, durable releases, and a folder with a log.
+- `Decision`, `DecisionBatch`, `Receipt`: results of asks and tells.
+- `PublicCoins`: public randomness with the key (seed, purpose, round).
+- `best_choice`, `best_row`, `uniform_choice`: choice of rows from scores and coins.
 """
 
 from dpbandits._lazy import lazy

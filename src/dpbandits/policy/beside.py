@@ -1,8 +1,8 @@
-"""Work beside the answers: calls in a thread of their own, one after the other, in order.
+"""`Beside`: calls in a background thread, one after the other.
 
-The thread lives while there is work, and no longer. It is no daemon: a process that ends waits for the calls
-that were begun, instead of stopping inside linear algebra. A forked child has none of them; what is under way
-belongs to the parent.
+The thread runs only while there is work. It is not a daemon, so a process that ends waits for queued calls
+instead of stopping inside linear algebra. A forked child has no such thread: calls under way belong to the
+parent.
 """
 
 import threading
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Beside:
-    """A queue of calls and the thread that makes them.
+    """A queue of calls, and the thread that runs them.
 
     Example:
         >>> Beside().begin(lambda: 6 * 7).result()
@@ -33,10 +33,10 @@ class Beside:
         return "Beside()"
 
     def begin(self, call: Callable[[], _T]) -> "Future[_T]":
-        """What the call will return, or raise; it is made after those that were begun before.
+        """Queue a call, and return a future of its result. Calls run in the order of `begin`.
 
         Raises:
-            RuntimeError: no thread can be started; the call is not made.
+            RuntimeError: No thread can be started; the call is not queued.
         """
         future: Future[_T] = Future()
         with self._lock:
@@ -53,9 +53,9 @@ class Beside:
                     self._working = False
                     return
                 future, call = self._waiting.popleft()
-            if future.set_running_or_notify_cancel():  # from here on nobody can cancel it
+            if future.set_running_or_notify_cancel():  # after this it cannot be cancelled
                 try:
                     future.set_result(call())
-                except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
+                except BaseException as error:  # noqa: BLE001 - `future.result()` raises it
                     future.set_exception(error)
-            del future, call  # an idle moment keeps no raw data
+            del future, call  # so that raw data is not kept until the next call

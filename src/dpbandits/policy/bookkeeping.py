@@ -1,11 +1,13 @@
-"""Who was asked what, and what is still owed: the one implementation of ask/tell bookkeeping.
+"""`RoundBook`: the rounds of a policy, their users, actions and rewards.
 
-A round is the index of its ask. Every rule that a guarantee leans on is kept here: the horizon,
-`rounds_per_user`, and that a round's reward is taken once, before its block closes, or never. A single ask
-without a user or beyond the user's rounds, too few rounds left, and an unknown decision id are refused as a
-whole. Whatever else comes takes its round, and contributes nothing if it cannot be used. In a batch a visitor
-without an id takes a round of the horizon.
-User ids are kept only as digests under a secret salt.
+The number of a round is the index of its ask. The rules on which guarantees rest are enforced here: the
+horizon, the contribution bound `rounds_per_user`, and that a round's reward is taken at most once and before
+its block closes.
+
+A call is refused as a whole if the horizon has too few rounds left, a decision id is unknown, or a single ask
+has no user or exceeds the user's contribution bound. Any other ask takes its round, and contributes nothing
+if it cannot be used. In a batch a user without an id takes a round of the horizon. User ids are stored only
+as digests with a secret salt.
 """
 
 import bisect
@@ -50,25 +52,28 @@ class RoundStatus(IntEnum):
     """Status of a round."""
 
     PENDING = 1
+    """The round has no reward yet."""
     TOLD = 2
+    """The round has a reward, which counts."""
     ABANDONED = 3
+    """The round will never have a reward."""
     MISSED = 4
-    """Its block closed before a reward came."""
+    """The round's block closed before a reward came."""
     LATE = 5
-    """Its reward came after its block had closed, and was dropped."""
+    """The round's reward came after its block had closed, and was dropped."""
     REFUSED = 6
-    """Its user's context could not be answered, or was erased: the round contributes nothing."""
+    """The context could not be answered, or was erased: the round contributes nothing."""
 
 
 NOBODY = bytes(_DIGEST_BYTES)
-"""Stands for the user of a round that is refused because its user is not known or has had all rounds."""
+"""Digest for a round that is refused because its user is unknown or has no rounds left."""
 
 
 class UserCounts:
-    """How many rounds, or rows, every user has had: counts by digest, and no ids.
+    """Numbers of rounds, or rows, of every user, by digest. Ids are not stored.
 
     Args:
-        salt: secret key of the digests; drawn here when absent.
+        salt: Secret key of the digests. Default: a random one.
     """
 
     def __init__(self, salt: bytes | None = None) -> None:
@@ -79,14 +84,14 @@ class UserCounts:
         return len(self._taken)
 
     def of(self, digest: bytes) -> int:
-        """Rounds that a user has had."""
+        """Return the number of rounds that a user has had."""
         return self._taken[digest]
 
     def digests(self, users: Iterable[object]) -> list[bytes]:
-        """Return digests of ids: the same for one person, however the id is written; see `_checks.person`.
+        """Return the digests of ids. Equal ids in different spellings have one digest; see `_checks.person`.
 
         Raises:
-            InvalidData: a missing id, or one of another type.
+            InvalidData: An id is missing or has another type.
         """
         return self.digests_of([_checks.person(user) for user in users])
 
@@ -101,37 +106,37 @@ class UserCounts:
         return found
 
     def had(self, digests: Sequence[bytes]) -> IntArray:
-        """(n,) rounds that each has had."""
+        """Return the number of rounds that each user has had (n,)."""
         if not self._taken:
             return np.zeros(len(digests), dtype=np.int64)
         return np.array([self._taken[one] for one in digests], dtype=np.int64)
 
     def add(self, digests: Iterable[bytes]) -> None:
-        """One more round for each, but for `NOBODY`."""
+        """Add a round for each digest except `NOBODY`."""
         self._taken.update(digests)
         self._taken.pop(NOBODY, None)
 
     def add_rows(self, digests: Sequence[bytes], counts: IntArray) -> None:
-        """`counts` (n,) more rounds for each of distinct digests."""
+        """Add `counts` (n,) rounds to n distinct digests."""
         had = np.flatnonzero(counts)
         if len(had) < len(digests):
             digests, counts = [digests[place] for place in had.tolist()], counts[had]
         rows = zip(digests, counts.tolist(), strict=True)
         if self._taken:
             self._taken.update(dict(rows))
-        else:  # `Counter.update` would count the pairs
+        else:  # not `Counter.update`, which would count the pairs
             dict.update(self._taken, rows)
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
-        """Counts of both together; nothing is changed."""
+        """Return the sums of both counts, without changing either."""
         return self._taken + other._taken
 
     def replace(self, taken: Counter[bytes]) -> None:
-        """Take over what `merged` gave."""
+        """Set the counts to a result of `merged`."""
         self._taken = taken
 
     def arrays(self, *, salt: str, users: str, taken: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays that `restore` needs, under these names: secret."""
+        """Return the arrays that `restored` reads, under these names. They are secret."""
         digests = b"".join(self._taken)
         return {
             salt: np.frombuffer(self.salt, dtype=np.uint8).copy(),
@@ -143,10 +148,10 @@ class UserCounts:
     def restored(
         cls, arrays: Mapping[str, np.ndarray[Any, Any]], *, salt: str, users: str, taken: str
     ) -> "UserCounts":
-        """Counts that `arrays` wrote.
+        """Rebuild counts from `arrays`.
 
         Raises:
-            ValueError: they contradict each other.
+            ValueError: The arrays contradict each other.
         """
         found = cls(np.array(arrays[salt], dtype=np.uint8).tobytes())
         digests = np.array(arrays[users], dtype=np.uint8)
@@ -161,21 +166,21 @@ class UserCounts:
 _IS_OPEN = np.isin(
     np.arange(max(RoundStatus) + 1), (RoundStatus.PENDING, RoundStatus.MISSED, RoundStatus.REFUSED)
 )
-"""(statuses,) whether a reward may still be told for such a round, counted or not."""
+"""Mask of statuses (statuses,) in which a reward may be told, whether it counts or not."""
 
 
 def refuse_told() -> NoReturn:
-    """AlreadyTold, for a decision that was settled before."""
+    """Raise AlreadyTold, for a decision that was told or abandoned before."""
     raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
 
 
 def status_after(status: int, *, usable: bool, missing: bool) -> int | None:
-    """The `RoundStatus` of a round once its reward was told; None where it was settled before."""
+    """Return the `RoundStatus` of a round after its reward was told; None if it was told before."""
     return _BECOMES[2 * missing + usable][status] if _OPEN[status] else None
 
 
 def _settled() -> IntArray:
-    """(2 missing + usable, status) -> the status that a round has once its reward was told."""
+    """Return the status after telling a reward, by (2 missing + usable, status before)."""
     becomes = np.tile(np.arange(len(_IS_OPEN)), (4, 1))
     becomes[2:, _IS_OPEN] = RoundStatus.ABANDONED
     becomes[1::2, RoundStatus.PENDING] = RoundStatus.TOLD
@@ -188,7 +193,7 @@ _SETTLED = _settled()
 
 _OPEN: tuple[bool, ...] = tuple(_IS_OPEN.tolist())
 _BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
-"""Copies of both tables as tuples: NumPy reads a single entry slowly."""
+"""Copies of both tables as tuples, because reading a single entry of an array is slow."""
 
 _PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 
@@ -196,24 +201,24 @@ _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"
 
 
 class RoundBook:
-    """Rounds, their users, chosen actions and rewards. Everything in it is raw data.
+    """The rounds of a policy, with users, chosen actions and rewards. All of it is raw data.
 
     Args:
-        dim: columns of an action.
-        horizon: rounds the policy may answer, or None for no bound.
-        rounds_per_user: rounds one user may take part in, or None for no bound.
-        user_ids: whether every ask must name its user. Without a bound on rounds, users that are named are
-            ignored.
-        lineage: public id of the policy's life, a prefix of every decision id. Each process that takes
-            the state up again adds a nonce of its own to the ids it issues, so that an id whose round was
-            lost in a crash is never mistaken for the round that took its place.
-        salt: secret key of the user digests; drawn here when absent.
+        dim: Number of columns of an action.
+        horizon: Largest number of rounds; None for no bound.
+        rounds_per_user: Contribution bound, in rounds; None for no bound.
+        user_ids: True if every ask must name its user. If it is False and there is no contribution bound,
+            named users are ignored.
+        lineage: Public id of the policy, a prefix of every decision id. Each process that loads the state
+            adds its own nonce to new ids. So an id whose round was lost in a crash is never taken for the id
+            of the round that replaced it.
+        salt: Secret key of the user digests. Default: a random one.
 
     Attributes:
-        before: told (kind, content) of every change before it is made, as `policy.round_log` packs it;
-            whatever it raises leaves the book as it was.
-        ended: rounds asked -> rounds whose rewards no longer count when the next ones are asked, where that
-            is before they are closed.
+        before: Function that is called with (kind, content) before every change, as `policy.round_log` packs
+            it. If it raises, the book is unchanged.
+        ended: Function from the number of asked rounds to the number of first rounds whose rewards no longer
+            count when the next round is asked; None if rewards count until rounds are closed.
     """
 
     def __init__(
@@ -233,13 +238,13 @@ class RoundBook:
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._users = UserCounts(salt)
-        self.asked = 0  # rounds answered so far: public, as it counts asks and not tells
-        self._first_open = 0  # rounds before it are closed and their actions forgotten
-        self._ended = 0  # no reward of a round before it counts
+        self.asked = 0  # number of rounds so far; public, as it counts asks and not tells
+        self._first_open = 0  # earlier rounds are closed, and their actions were removed
+        self._ended = 0  # rewards of earlier rounds do not count
         self._status = np.zeros(0, dtype=np.uint8)
         self._actions = np.zeros((0, dim))
         self._rewards = np.zeros(0)
-        self._issued: tuple[str | None, int] = None, 0  # the last id of `open_one`, and its round
+        self._issued: tuple[str | None, int] = None, 0  # last id from `open_one`, and its round
 
     def __repr__(self) -> str:
         return f"RoundBook(lineage={self.lineage!r}, asked={self.asked})"
@@ -257,22 +262,27 @@ class RoundBook:
     # -- asking ---------------------------------------------------------------------------------
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
-        """Refuse rounds that the horizon or a user's share does not cover; change nothing.
+        """Check new rounds against the horizon and the contribution bound, without changing anything.
 
         Args:
-            count: number of rounds.
-            users: an id for each.
-            batch: refuse nobody because of another one: whoever has had all rounds, or has no id, is
-                `NOBODY`.
+            count: Number of new rounds.
+            users: Id of each round's user.
+            batch: True if no user is refused because of another one. A user without an id, or without rounds
+                left, becomes `NOBODY`.
 
         Returns:
-            the users' digests, to be passed to `open` (empty without user ids).
+            Digests of the users, for `open`; empty for a policy without user ids.
+
+        Raises:
+            HorizonExceeded: The horizon has too few rounds left.
+            InvalidData: Users are missing, or are not allowed.
+            ContributionExceeded: A user has no rounds left, and `batch` is False.
         """
         self.refuse_beyond(count)
         if not self.user_ids:
             if users is not None and self.rounds_per_user is not None:
                 raise InvalidData(
-                    "users were given to a policy built with JointDP(..., user_ids=False): leave them out, "
+                    "users were passed to a policy built with JointDP(..., user_ids=False): leave them out, "
                     "or build it with JointDP(..., user_ids=True)"
                 )
             return []
@@ -290,7 +300,7 @@ class RoundBook:
         return digests
 
     def refuse_beyond(self, count: int) -> None:
-        """HorizonExceeded, where the horizon does not cover `count` more rounds."""
+        """Raise HorizonExceeded if the horizon has fewer than `count` rounds left."""
         if self.horizon is not None and self.asked + count > self.horizon:
             raise HorizonExceeded(
                 f"{count} more round(s) after {self.asked}, but the noise is calibrated to horizon "
@@ -298,7 +308,7 @@ class RoundBook:
             )
 
     def _admitted(self, owners: Owners) -> list[bytes]:
-        """The digest of each round's user, `NOBODY` for those who are nobody or have had all their rounds."""
+        """Return the digest of each round's user; `NOBODY` for a user without an id or rounds left."""
         digests, kept = self._users.digests_of(owners.texts), owners.named
         if self.rounds_per_user is not None:
             kept = first_rows(owners.numbers, self.rounds_per_user, self._users.had(digests))
@@ -314,7 +324,7 @@ class RoundBook:
         return limit is not None and any(had(user) + rounds > limit for user, rounds in more.items())
 
     def refuse_user(self) -> NoReturn:
-        """ContributionExceeded, for a user who has had all of their rounds."""
+        """Raise ContributionExceeded, for a user who has no rounds left."""
         raise ContributionExceeded(
             f"a user asked for more than rounds_per_user = {self.rounds_per_user} round(s); nothing was "
             "answered: leave this user out, or build with a larger bound"
@@ -323,12 +333,12 @@ class RoundBook:
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter rounds. Call `check_open` first.
+        """Enter B rounds, and return their decision ids. Call `check_open` first.
 
         Args:
-            digests: from `check_open`.
-            actions: (B, d), finite also of rounds that are refused.
-            refused: (B,), None where none is.
+            digests: Digests from `check_open`.
+            actions: Chosen actions (B, d), finite also for refused rounds.
+            refused: Mask of refused rounds (B,); None if none is.
         """
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
@@ -336,7 +346,7 @@ class RoundBook:
         return tuple(map(self._decision_id, range(start, self.asked)))
 
     def _enter(self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None) -> int:
-        """Enter rounds as `open` does, without ids; the first one's index."""
+        """Enter rounds as `open` does, and return the index of the first."""
         count = len(actions)
         start = self._place_for(count)
         self._status[start : start + count] = RoundStatus.PENDING
@@ -345,26 +355,28 @@ class RoundBook:
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
         if digests:
-            self._users.add(digests)  # first: no interrupt leaves a round that its user was not counted for,
-        self.asked += count  # though one in between counts twice where the log of rounds is played back
+            # Users are counted before the rounds, so that an interrupt leaves no round without its count. An
+            # interrupt in between makes a replay of the log count the users twice.
+            self._users.add(digests)
+        self.asked += count
         return start
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
-        """`open` of one round; action (d,)."""
+        """Enter one round with action (d,) as `open` does, and return its decision id."""
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_one_ask(self.asked, digests, action, refused=refused))
         index = self._place_for(1)
         self._status[index] = _REFUSED if refused else _PENDING
         self._actions[index - self._first_open] = action
         if digests:
-            self._users.add(digests)  # first, as in `open`
+            self._users.add(digests)  # before the round, as in `_enter`
         self.asked = index + 1
         decision_id = self._decision_id(index)
         self._issued = decision_id, index
         return decision_id
 
     def _place_for(self, count: int) -> int:
-        """Make place for rounds that are about to be entered; the first one's index."""
+        """Enlarge the arrays for `count` new rounds, and return the index of the first."""
         if self.ended is not None:
             self.end()
         rounds = self.asked + count
@@ -378,30 +390,35 @@ class RoundBook:
     # -- telling --------------------------------------------------------------------------------
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
-        """Round indices (k,) of decision ids; refuse any that was not issued here."""
+        """Return the rounds (k,) of decision ids; raise UnknownDecision for one that was not issued here."""
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidData(f"ids: expected a sequence of decision ids, got {_checks.kind_of(ids)}")
         return np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
 
     def open_among(self, rounds: IntArray) -> BoolArray:
-        """(k,) which of these rounds may be settled now; of equal ones the first.
+        """Return which of these rounds may be told now (k,); of equal rounds, the first one.
 
-        That somebody has told before is no reason to refuse what others tell.
+        It raises nothing for a round that was told before, so that other users' rewards are taken.
         """
         fresh = np.zeros(len(rounds), dtype=np.bool_)
         fresh[np.unique(rounds, return_index=True)[1]] = True
         return np.asarray(fresh & _IS_OPEN[self._status_of(rounds)])
 
     def _status_of(self, rounds: IntArray) -> IntArray:
-        """The `RoundStatus` (k,) of rounds (k,)."""
+        """Return the `RoundStatus` (k,) of rounds (k,)."""
         return np.asarray(self._status[rounds])
 
     def _becoming(self, rounds: IntArray, usable: BoolArray, missing: BoolArray) -> IntArray:
-        """The `RoundStatus` (k,) that rounds (k,) get by `settle`."""
+        """Return the `RoundStatus` (k,) that rounds (k,) get by `settle`."""
         return np.asarray(_SETTLED[2 * missing + usable, self._status_of(rounds)])
 
     def round_of(self, decision_id: str) -> int:
-        """Round index of one decision that may be settled now; AlreadyTold for any other."""
+        """Return the round of a decision that may be told now.
+
+        Raises:
+            UnknownDecision: The id was not issued here.
+            AlreadyTold: The decision was told or abandoned before.
+        """
         issued, index = self._issued
         if type(decision_id) is not str or decision_id != issued:
             index = self._round_of(decision_id)
@@ -415,21 +432,22 @@ class RoundBook:
             index = int(digits) if digits.isascii() and digits.isdigit() else self.asked
             if index < self.asked and decision_id == self._decision_id(index):
                 return index
-        raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id as it came")
+        raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id unchanged")
 
     def settle(
         self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
     ) -> IntArray:
-        """Rewards of rounds that are `open_among` all, each by itself.
+        """Take the rewards of distinct rounds that may be told now (`open_among`).
 
         Args:
-            rounds: (k,).
-            rewards: (k,) inside the range where `usable`.
-            usable, missing: (k,) where a reward can be counted, and where none will ever come; what is
-                neither leaves its round as it was.
+            rounds: Rounds (k,).
+            rewards: Rewards (k,), in the range where `usable`.
+            usable: Mask of rewards that can count (k,).
+            missing: Mask of rounds that will never have a reward (k,). A round that is neither usable nor
+                missing is left unchanged.
 
         Returns:
-            (k,) the rounds' `RoundStatus` now.
+            The rounds' new `RoundStatus` (k,).
         """
         if self.before is not None:
             self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing))
@@ -440,7 +458,7 @@ class RoundBook:
         return became
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
-        """`settle` of one round from `round_of`."""
+        """Take the reward of one round from `round_of` as `settle` does, and return its new status."""
         if self.before is not None:
             told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing)
             self.before(round_log.TELL, told)
@@ -451,16 +469,18 @@ class RoundBook:
         return became
 
     def abandon(self, decision_id: str) -> None:
-        """Give up on a decision: it will never have a reward."""
+        """Note that a decision will never have a reward."""
         self.settle_one(self.round_of(decision_id), 0.0, usable=False, missing=True)
 
-    # -- playing back a log -----------------------------------------------------------------------
+    # -- replaying a log --------------------------------------------------------------------------
 
     def replayed(self, kind: bytes, content: bytes) -> round_log.Told | None:
-        """Make a change again that `before` was told of, unless it is made; returns what is to be told yet.
+        """Apply a record of the log of rounds, unless it was applied.
+
+        An ask is applied here. Of a tell, the rewards that are not in the book yet are returned.
 
         Raises:
-            CorruptState: not what `before` is told, or it does not follow what is in the book.
+            CorruptState: The record is malformed, or does not follow the book.
         """
         with reading("a record of the log of rounds", CorruptState):
             if kind == round_log.ASK:
@@ -488,28 +508,28 @@ class RoundBook:
         self._enter(asked.digests, asked.actions, asked.refused)
 
     def begin_epoch(self) -> None:
-        """Rounds from here on get ids of this process; those that were played back keep theirs."""
+        """Give new rounds ids with this process's nonce. Replayed rounds keep their ids."""
         self._epoch_starts[-1], self._issued = self.asked, (None, 0)
 
-    # -- rounds as they are released --------------------------------------------------------------
+    # -- rounds for a release ---------------------------------------------------------------------
 
     def block(self, start: int, stop: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-        """Rounds start..stop-1: actions (n, d), rewards (n,), and which were told and which refused (n,).
+        """Return rounds start..stop-1: actions (n, d), rewards (n,), mask of told and of refused ones (n,).
 
-        Every round has its row, so that nobody's place in an array depends on who else reported.
+        Every round has a row, so that no user's place in the arrays depends on other users' reports.
         """
         if start < self._first_open:
-            raise IndexError("these rounds were closed and forgotten")
+            raise IndexError("these rounds were closed and their data was removed")
         rounds, status = np.arange(start, stop), self._status[start:stop]
         told, refused = status == RoundStatus.TOLD, status == RoundStatus.REFUSED
         return self.actions(rounds), self._rewards[rounds - self._first_open], told, refused
 
     def actions(self, rounds: IntArray) -> FloatArray:
-        """Chosen actions (k, d) of rounds that are not yet closed."""
+        """Return the chosen actions (k, d) of rounds (k,) that are not closed yet."""
         return np.asarray(self._actions[rounds - self._first_open])
 
     def end(self, stop: int | None = None) -> None:
-        """No reward before round `stop` counts any more; by default the stop is what `ended` says now."""
+        """Stop counting rewards of rounds before `stop`. Default: the value of `ended` now."""
         if stop is None:
             stop = 0 if self.ended is None else self.ended(self.asked)
         if stop > self._ended:
@@ -518,7 +538,7 @@ class RoundBook:
             self._ended = stop
 
     def close(self, stop: int) -> None:
-        """No reward before round `stop` counts any more; forget their actions and rewards."""
+        """Stop counting rewards of rounds before `stop`, and remove their actions and rewards."""
         if stop <= self._first_open:
             return
         self.end(stop)
@@ -528,8 +548,9 @@ class RoundBook:
         self._first_open = stop
 
     def erase(self, stop: int, point: FloatArray) -> None:
-        """Rounds before `stop` that are not closed become refused ones: a public `point` (d,) stands where
-        what was chosen stood, and no reward is kept or counts.
+        """Turn rounds before `stop` that are not closed into refused ones.
+
+        The public `point` (d,) replaces their actions, and their rewards are removed and do not count.
         """
         stop = min(stop, self.asked)
         if stop > self._first_open:
@@ -540,7 +561,7 @@ class RoundBook:
     # -- saving ---------------------------------------------------------------------------------
 
     def state_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Everything that cannot be rebuilt from the configuration: secret."""
+        """Return all arrays that cannot be rebuilt from the configuration. They are secret."""
         open_rounds = self.asked - self._first_open
         return {
             "book_clock": np.array([self.asked, self._first_open], dtype=np.int64),
@@ -553,7 +574,7 @@ class RoundBook:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over arrays written by `state_arrays`."""
+        """Take over the arrays of `state_arrays`."""
         with reading("the rounds of a saved policy", CorruptState):
             asked, first_open = (int(value) for value in arrays["book_clock"])
             status = np.array(arrays["book_status"], dtype=np.uint8)
@@ -583,7 +604,7 @@ class RoundBook:
 
 
 def _grown(array: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
-    """A longer zero-padded copy, at least doubled."""
+    """Return a copy padded with zeros to at least `length`, and to at least twice its size."""
     capacity = max(length, 2 * len(array), _FIRST_CAPACITY)
     grown = np.zeros((capacity, *array.shape[1:]), dtype=array.dtype)
     grown[: len(array)] = array

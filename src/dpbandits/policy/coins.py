@@ -1,10 +1,10 @@
-"""Public randomness, keyed by (seed, purpose, round), and the choices that rest on it.
+"""Public randomness with the key (seed, purpose, round), and choices from it.
 
-Everything random that a policy does in the open (exploration, Thompson draws, ties) comes from
-here, never from the noise channel. A draw at round t is a function of (seed, purpose, t) alone:
-how many draws other rounds took, which of them tied, or what anyone's data was cannot shift it.
+All public randomness of a policy (exploration, Thompson sampling, ties) comes from here, never from the
+noise source. A draw at round t is a function of (seed, purpose, t) alone. It does not depend on the number
+of draws or the ties of other rounds, nor on anybody's data.
 
-A row is chosen uniformly by coins, or by scores whose ties coins break.
+A row is chosen uniformly by coins, or by scores, with coins for ties.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from dpbandits.models.ties import TIE
 __all__ = ["PublicCoins", "best_choice", "best_row", "uniform_choice"]
 
 _WORDS_PER_STEP = 4  # one Philox counter step yields four 64-bit words
-_STREAMS_KEPT = 16  # more than the purposes of a policy; of a local server each version has its own
+_STREAMS_KEPT = 16  # generators kept: more than a policy has purposes; a local server has one a version
 _ZEROS = np.zeros(_WORDS_PER_STEP, dtype=np.uint64)
-# A generator that has drawn nothing: its buffer of one step is used up.
+# State of a generator before its first draw: the buffer of one step is used up.
 _UNUSED = {
     "bit_generator": "Philox",
     "buffer": _ZEROS,
@@ -41,7 +41,7 @@ class PublicCoins:
     """Counter-based coins for public choices.
 
     Args:
-        seed: public integer seed, 0 <= seed < 2**128.
+        seed: Public seed, 0 <= seed < 2**128.
 
     Example:
         >>> coins = PublicCoins(7)
@@ -55,16 +55,16 @@ class PublicCoins:
         self.seed = _checks.integer(seed, name="seed", minimum=0)
         if self.seed >= 2**128:
             raise InvalidParameter("seed: expected an integer in [0, 2**128)")
-        # Where each stream stands: consecutive rounds, the usual case, go on without a new generator.
+        # Generators with their next round. Consecutive rounds, the usual case, need no new generator.
         self._streams: dict[tuple[str, int], tuple[np.random.Philox, int]] = {}
 
     def __repr__(self) -> str:
         return f"PublicCoins(seed={self.seed})"
 
     def uniform(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
-        """Uniforms in (0, 1) for rounds start..stop-1, shape (stop - start, draws).
+        """Return uniforms in (0, 1) for rounds start..stop-1, shape (stop - start, draws).
 
-        The same `purpose` must always be used with the same number of `draws`.
+        Always use the same number of `draws` for a `purpose`.
         """
         first, last = operator.index(start), operator.index(stop)
         if not 0 <= first <= last or draws < 1:
@@ -84,12 +84,12 @@ class PublicCoins:
         return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
 
     def _begun(self, key: NDArray[np.uint64], used: np.random.Philox | None) -> np.random.Philox:
-        """The stream of a key, in place of another one where that is no longer needed.
+        """Return a generator with this key, at its beginning. It reuses `used` or the oldest generator.
 
-        A generator of its own would ask the operating system for a seed that nothing uses.
+        A new generator would read a seed, which is never used, from the operating system.
         """
         if used is None and len(self._streams) >= _STREAMS_KEPT:
-            used, _ = self._streams.pop(next(iter(self._streams)))  # the one not used for longest
+            used, _ = self._streams.pop(next(iter(self._streams)))  # the least recently used one
         if used is None:
             return np.random.Philox(key=key)
         fresh: Any = _UNUSED | {"state": {"counter": _ZEROS, "key": key}}
@@ -97,7 +97,10 @@ class PublicCoins:
         return used
 
     def normal(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
-        """Standard normals (by inverse distribution function), shape (stop - start, draws)."""
+        """Return standard normals for rounds start..stop-1, shape (stop - start, draws).
+
+        They are the inverse distribution function at `uniform`.
+        """
         normals: FloatArray = ndtri(self.uniform(purpose, start, stop, draws))
         return normals
 
@@ -105,25 +108,31 @@ class PublicCoins:
 def uniform_choice(
     coins: FloatArray, n_candidates: int, available: BoolArray | None
 ) -> tuple[IntArray, FloatArray]:
-    """Row chosen uniformly among the available ones, and its probability; coins (B,) in (0, 1)."""
+    """Return a row chosen uniformly among the available ones (B,), and its probability (B,).
+
+    Args:
+        coins: Uniforms in (0, 1), shape (B,).
+        n_candidates: Number of rows of each set, n.
+        available: Mask of available rows (B, n); None if all are.
+    """
     if available is None:
         indices = np.floor(coins * n_candidates).astype(np.int64)
         return indices, np.full(len(coins), 1.0 / n_candidates)
     counts = available.sum(axis=1)
     rank = np.floor(coins * counts).astype(np.int64)
-    # the row at which the running count of available rows first exceeds the drawn rank
+    # The chosen row is the first at which the number of available rows so far exceeds the rank.
     indices = np.argmax(np.cumsum(available, axis=1) > rank[:, None], axis=1).astype(np.int64)
     return indices, 1.0 / counts
 
 
 def best_row(scores: FloatArray, coin: Callable[[], float]) -> int:
-    """`best_choice` of one set, all of it available: scores (n,), and its coin, which is drawn for a tie."""
+    """Return the row with the highest score (n,) of one set. `coin` is called only for a tie."""
     index = _only_best(scores)
     return int(best_choice(scores[None], np.array([coin()]), None)[0]) if index is None else index
 
 
 def _only_best(scores: FloatArray) -> int | None:
-    """The row of the highest score (n,); None where several tie, or it is no number."""
+    """Return the row of the highest score (n,); None if several tie, or if a score is NaN."""
     index = int(scores.argmax())
     best = scores.item(index)
     least = min(best - TIE, best * (1.0 - TIE), best * (1.0 + TIE))  # as in `_tied`
@@ -131,18 +140,24 @@ def _only_best(scores: FloatArray) -> int | None:
 
 
 def _tied(scores: FloatArray) -> BoolArray:
-    """Which scores (B, n) tie with the best of their set, itself included; none where that is no number."""
+    """Return which scores (B, n) tie with the best of their set, which is included; none if one is NaN."""
     best = scores.max(axis=1, keepdims=True)
-    least = np.minimum(best - TIE, np.minimum(best * (1.0 - TIE), best * (1.0 + TIE)))  # infinite if best is
+    # An infinite best score gives an infinite threshold, so infinite scores tie with it.
+    least = np.minimum(best - TIE, np.minimum(best * (1.0 - TIE), best * (1.0 + TIE)))
     return np.asarray(scores >= least)
 
 
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
-    """Row with the highest score (B, n) in each set; ties, see `TIE`, go by the public coins (B,).
+    """Return the row with the highest score of each set (B,).
 
-    A score that is NaN counts as the lowest if there is a mask, so what is not available is never chosen.
+    A NaN score counts as the lowest if there is a mask, so a row that is not available is never chosen.
+
+    Args:
+        scores: Scores (B, n).
+        coins: Public uniforms (B,), which break ties within `TIE`.
+        available: Mask of available rows (B, n); None if all are.
     """
-    if len(scores) == 1 and available is None:  # the common case, without arrays for one number
+    if len(scores) == 1 and available is None:  # fast path for the common case
         index = _only_best(scores[0])
         if index is not None:
             return np.array([index])

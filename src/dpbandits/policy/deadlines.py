@@ -1,14 +1,13 @@
-"""When blocks of rounds are due: so many rounds, or so much time, after their last ask.
+"""Deadlines of blocks: a number of rounds, or a time, after a block's last ask.
 
-Rewards come later than decisions. A block's release waits, and what comes until then counts. When it is
-due must not depend on anybody's data: rounds are counted by asks, and time is read off the asks too, as
-`ask(..., at=...)` gives it or by the wall clock; the time of a reward decides about that reward alone. That
-somebody asked, and when, is not hidden.
+Rewards arrive later than decisions. The release of a block waits for `reporting_delay`, and rewards that
+arrive before it count. The time of a release must not depend on anybody's data. So rounds are counted by
+asks, and time is taken from asks too: `ask(..., at=...)`, or the wall clock. The time of a reward affects
+that reward only. The guarantee does not hide that somebody asked, and when.
 
-Choosing a delay: as long as almost every reward takes (a day for clicks, a month for returned parcels). A
-longer one costs no privacy and no noise; what it costs is that everybody is answered by older releases for so
-long. A shorter one loses the rewards that come later: they count nothing, which biases what is learned where
-late rewards differ from early ones.
+Choose a delay within which almost every reward arrives (a day for clicks, a month for returned parcels). A
+longer delay costs no privacy and no noise, but decisions rest on older releases. A shorter delay drops late
+rewards, which biases the policy if late rewards differ from early ones.
 """
 
 import math
@@ -30,56 +29,59 @@ __all__ = ["Deadlines", "check_delay", "delay_from_config", "times_of"]
 
 
 def check_delay(delay: object) -> int | timedelta:
-    """A number of rounds, or a time, neither below zero; InvalidParameter for anything else."""
+    """Return a delay of at least zero, in rounds or as a time; raise InvalidParameter for anything else."""
     if not isinstance(delay, timedelta):
         return _checks.integer(delay, name="reporting_delay", minimum=0)
     if delay < timedelta(0):
-        raise InvalidParameter("reporting_delay: expected rounds, or a time of at least zero")
+        raise InvalidParameter("reporting_delay is negative, expected rounds, or a time of at least zero")
     return delay
 
 
 def delay_from_config(delay: Any) -> int | timedelta:
-    """What a configuration holds of a delay: rounds, or {"seconds": ...}."""
+    """Return the delay in a configuration, which is a number of rounds or {"seconds": ...}."""
     return timedelta(seconds=delay["seconds"]) if isinstance(delay, Mapping) else int(delay)
 
 
 def seconds_of(at: object) -> float:
-    """A time in seconds since 1970: a datetime (without a zone, of UTC), or seconds.
+    """Return a time in seconds since 1970.
+
+    Args:
+        at: A datetime, in UTC if it has no zone, or a number of seconds.
 
     Raises:
-        InvalidData: anything else, or a time that is not finite.
+        InvalidData: `at` is anything else, or is not finite.
     """
     seconds = math.nan
-    with suppress(Exception):  # what a caller's object raises tells of what it holds
+    with suppress(Exception):  # the error of a caller's object could show its value
         if isinstance(at, datetime):
             seconds = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
         elif isinstance(at, numbers.Real) and not isinstance(at, bool):
             seconds = float(at)
     if not math.isfinite(seconds):
-        raise InvalidData(f"at is a {type(at).__name__}: expected a datetime, or finite seconds")
+        raise InvalidData(f"at is a {type(at).__name__}, expected a datetime, or a finite number of seconds")
     return seconds
 
 
 def times_of(at: object, count: int) -> FloatArray:
-    """(count,) seconds of one time, or of so many; InvalidData for anything else."""
+    """Return `count` times in seconds (count,) from one time or from `count` times; see `seconds_of`."""
     several: Any = at
     if not hasattr(type(at), "__len__") or isinstance(at, str | Mapping):
         return np.full(count, seconds_of(at))
     if len(several) != count:
-        raise InvalidData(f"at: expected one time, or {count}, one per decision id, got {len(several)}")
+        raise InvalidData(f"at has {len(several)} times, expected one, or {count}, one for each decision id")
     return np.array([seconds_of(one) for one in several])
 
 
 class Deadlines:
-    """When blocks of rounds are due.
+    """Deadlines of blocks.
 
     Args:
-        ends: round indices at which blocks end, increasing.
-        delay: rounds, or a time, that rewards may take.
+        ends: Round indices at which blocks end, increasing.
+        delay: Number of rounds, or time, for which a block waits for its rewards.
 
     Attributes:
-        timed: whether it is a time.
-        boundaries: rounds asked at which blocks may be due for the first time.
+        timed: True if the delay is a time.
+        boundaries: Numbers of asked rounds at which blocks may be due for the first time.
 
     Example:
         >>> Deadlines([10, 20], 5).due(15)
@@ -98,43 +100,48 @@ class Deadlines:
         self._rounds = 0 if isinstance(delay, timedelta) else delay
         self.boundaries = tuple(end + self._rounds for end in self.ends)
         self._now = -math.inf
-        self._ended = np.full(len(self.ends), np.nan)  # when the last round of each block was asked
+        self._ended = np.full(len(self.ends), np.nan)  # time of the last ask of each block
 
     def __repr__(self) -> str:
         delay = f"{self._seconds:g} seconds" if self.timed else f"{self._rounds} rounds"
         return f"Deadlines({len(self.ends)} blocks, {delay})"
 
     def advance(self, at: object) -> None:
-        """The clock of the asks goes on to `at`, by default the wall clock; it never goes back."""
+        """Advance the clock of the asks to `at`, by default the wall clock. The clock never goes back."""
         if self.timed or at is not None:
             self._now = max(self._now, time.time() if at is None else seconds_of(at))
 
     def note(self, asked: int) -> None:
-        """`asked` rounds were asked by now: blocks that have ended, and were not known to, end now."""
+        """Note that `asked` rounds were asked: the current time ends the blocks that have newly ended."""
         if self.timed:
             ended = self._ended[: bisect_right(self.ends, asked)]
             ended[np.isnan(ended)] = self._now
 
     def due(self, asked: int) -> int:
-        """How many blocks are due once `asked` rounds were asked."""
+        """Return the number of blocks that are due after `asked` rounds."""
         if not self.timed:
             return bisect_right(self.boundaries, asked)
-        self.note(asked)  # what a crash forgot has ended now: the release waits longer, and no less
+        self.note(asked)  # a block whose end was lost in a crash ends now: its release waits longer
         waiting = ~(self._ended + self._seconds <= self._now)
         return int(np.argmax(waiting)) if waiting.any() else len(self.ends)
 
     def late(self, rounds: IntArray, at: FloatArray) -> BoolArray:
-        """(k,) which rewards, told at times (k,) for rounds (k,), come after their block's deadline."""
+        """Return which rewards (k,) come after their block's deadline.
+
+        Args:
+            rounds: Rounds of the rewards (k,).
+            at: Times of the rewards in seconds (k,).
+        """
         blocks = np.searchsorted(self.ends, rounds, side="right")
         deadlines = np.append(self._ended, np.nan)[blocks] + self._seconds
         return np.asarray(at > deadlines) if self.timed else np.zeros(len(rounds), dtype=np.bool_)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a state keeps: times of asks, which are public."""
+        """Return the arrays of a saved state: times of asks, which are public."""
         return {"deadlines": np.append(self._ended, self._now)} if self.timed else {}
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over what `arrays` gave; a state without it has seen no time."""
+        """Take over the arrays of a saved state. A state without them has no times."""
         if self.timed and "deadlines" in arrays:
             kept = np.array(arrays["deadlines"], dtype=np.float64)
             if kept.shape != (len(self.ends) + 1,):

@@ -1,7 +1,7 @@
-"""What a policy hands back: decisions, and receipts for rewards.
+"""`Decision`, `DecisionBatch` and `Receipt`: results of asks and tells.
 
-Under joint differential privacy a decision is for its own user's eyes only, so its `repr` shows
-the id and nothing else.
+Under joint differential privacy a decision may be shown to its own user only, so its `repr` shows only the
+id.
 """
 
 from collections.abc import Iterator
@@ -20,35 +20,36 @@ __all__ = ["Answers", "Decision", "DecisionBatch", "Receipt", "one_decision"]
 Answers: TypeAlias = tuple[
     tuple[str, ...], IntArray, FloatArray, FloatArray | None, BoolArray, tuple[Label, ...]
 ]
-"""What a `DecisionBatch` is made of, in its order."""
+"""Type of the fields of a `DecisionBatch`, in order."""
 
 
 class Receipt(Enum):
-    """What became of a reward that was told."""
+    """Result of telling a reward."""
 
     COUNTED = "counted"
+    """The reward counts."""
     LATE = "late"
-    """Its block had been released; the reward was dropped, as the guarantee requires."""
+    """The reward was dropped, as the guarantee requires, because its block had been released."""
     ABANDONED = "abandoned"
-    """A missing value (None, NaN) was told: the decision never has a reward, and contributes nothing."""
+    """The reward was missing (None, NaN): the decision never has a reward and contributes nothing."""
     REFUSED = "refused"
-    """It contributes nothing as it stands: the reward is off the range or no number, and may be told again;
-    or the decision itself was refused, and has no reward; or it was told before."""
+    """The reward does not count: it is not a number in the range, and may be told again; or its decision was
+    refused; or the decision was told before."""
     QUEUED = "queued"
-    """A service was not reached: the reward waits on this machine's disk (`dpbandits.client`)."""
+    """The service was not reached: the reward waits on this machine's disk (`dpbandits.client`)."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
 class Decision(Seen):
-    """One answered request.
+    """Result of one ask.
 
     Attributes:
-        id: names the decision in `tell` and `abandon`.
-        index: position of the chosen row among the candidates, 0 where none were brought and the whole domain
-            was on offer; -1 where a batch refused them.
-        action: (d,) the chosen row.
-        propensity: probability of this choice given everything public, where it is known; else None.
-        arm: the chosen arm's label, where the policy was built with `arms`; else None.
+        id: Id of the decision, for `tell` and `abandon`.
+        index: Position of the chosen row among the candidates. It is 0 if the ask had no candidates and chose
+            from the whole domain, and -1 if a batch refused the candidates.
+        action: Chosen row (d,).
+        propensity: Probability of this choice given all public information; None if unknown.
+        arm: Label of the chosen arm; None for a policy without `arms`.
     """
 
     id: str
@@ -65,7 +66,7 @@ class Decision(Seen):
         propensity: float | None = None,
         arm: Label | None = None,
     ) -> None:
-        own = self.__dict__  # what a frozen dataclass writes for itself takes twice as long
+        own = self.__dict__  # takes half the time of the __init__ that a frozen dataclass generates
         own["id"], own["index"], own["action"], own["propensity"], own["arm"] = (
             id,
             index,
@@ -83,13 +84,13 @@ class DecisionBatch(Seen):
     """Decisions of one `ask_batch` call, in the order of the decision sets.
 
     Attributes:
-        ids: B decision ids.
-        indices: (B,) chosen rows.
-        actions: (B, d) the chosen rows themselves.
-        propensities: (B,) or None, as in `Decision.propensity`.
-        refused: (B,) True where a decision set could not be answered: its index is -1, its action and
-            propensity are NaN, and a reward told for it counts nothing. It took its round all the same.
-        labels: of all arms, where the policy was built with `arms`; else empty.
+        ids: Ids of the B decisions.
+        indices: Positions of the chosen rows (B,).
+        actions: Chosen rows (B, d).
+        propensities: Probabilities of the choices (B,), or None; see `Decision.propensity`.
+        refused: Mask (B,) of decision sets that could not be answered. Their index is -1, and their action
+            and propensity are NaN. Each took a round, and its reward does not count.
+        labels: Labels of all arms; empty for a policy without `arms`.
     """
 
     ids: tuple[str, ...]
@@ -100,12 +101,12 @@ class DecisionBatch(Seen):
     labels: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.refused.shape != (len(self.ids),):  # by default none is
+        if self.refused.shape != (len(self.ids),):  # the default is empty and means that none was refused
             object.__setattr__(self, "refused", np.zeros(len(self.ids), dtype=np.bool_))
 
     @property
     def arms(self) -> tuple[Label | None, ...]:
-        """B chosen arms, as `Decision.arm`; None where the set was refused."""
+        """Labels of the chosen arms of the B decisions; None for a refused set, or without `arms`."""
         chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
         return tuple(
             self.labels[int(arm)] if self.labels and not refused else None for arm, refused in chosen
@@ -126,7 +127,7 @@ class DecisionBatch(Seen):
 
 
 def one_decision(answers: Answers, position: int = 0) -> Decision:
-    """One of several decisions, by itself: it holds none of the others."""
+    """Return one decision of a batch, with copies of its values only, so that it does not keep the others."""
     ids, indices, actions, propensities, refused, labels = answers
     action = np.array(actions[position])
     propensity = None if propensities is None else float(propensities[position])
@@ -135,5 +136,5 @@ def one_decision(answers: Answers, position: int = 0) -> Decision:
 
 
 def _arm(labels: tuple[Label, ...], action: FloatArray, *, refused: bool) -> Label | None:
-    """Label of the arm that stands last in an action (d,)."""
+    """Return the label of the arm whose code is the last column of an action (d,)."""
     return labels[int(action[-1])] if labels and not refused else None

@@ -1,6 +1,6 @@
-"""What every policy that is kept does the same way: configured, charged, saved and taken up again.
+"""`KeptPolicy`: base class of policies, with configuration, charging, saving and loading.
 
-A subclass says what to save; its guarantee and status follow from the log of what it released.
+A subclass defines what to save. Its guarantee and status follow from the log of its releases.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -37,13 +37,14 @@ __all__ = ["KeptPolicy", "PolicyOptions"]
 
 
 class PolicyOptions(TypedDict, total=False):
-    """What every policy takes beside what is its own, and most people leave as it is.
+    """Options of all policies, which most users leave at their defaults.
 
     Attributes:
-        seed: public randomness; default 0.
-        noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
-        account: `ledger.account("people")`, which pays for the guarantee before anything is drawn; its ledger
-            witnesses that only one copy of a saved state goes on.
+        seed: Seed of the public randomness. Default: 0.
+        noise: Source of noise. Default: `SecureNoise()`. `SimulatedNoise(seed)` is for studies and protects
+            nobody.
+        account: Account such as `ledger.account("people")`. It is charged for the guarantee before anything
+            is drawn, and its ledger refuses a second copy of a saved state.
     """
 
     seed: Seed
@@ -65,26 +66,26 @@ _INSTEAD = {
     "ask": "learn(...), then publish() or answer(context); a policy that asks is GPBandit",
     "absorb": f"{_TELL}: reports are of `local`",
 }
-"""What other libraries, and other rooms, call it."""
+"""Names in other libraries or trust models, and the name to use here instead."""
 
 
 class KeptPolicy(metaclass=ABCMeta):
-    """What promises, is configured, saved and taken up again.
+    """Base class of policies with a guarantee, a configuration and a saved state.
 
-    Calls from several threads take turns: two of them must not release one block, or count one user,
+    A lock serialises calls from several threads, so that no block is released twice and no user counted
     twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
 
     Args:
-        reward_range: public (low, high) of rewards; `RewardRange(low, high, clip=True)` moves those outside
-            to the nearer bound, instead of refusing them.
-        horizon: most rounds or rows that count, or None where no noise depends on it.
-        privacy: the promise, which says whether users are named; None where nothing is promised, and there is
-            no noise.
-        seed, noise, account: see `PolicyOptions`.
+        reward_range: Public (low, high) of rewards. `RewardRange(low, high, clip=True)` replaces a reward
+            outside by the nearer bound, instead of refusing it.
+        horizon: Largest number of rounds or rows that count; None if no noise depends on it.
+        privacy: Guarantee; it also says whether users are named. None for a policy without guarantee and
+            noise.
+        seed, noise, account: See `PolicyOptions`.
     """
 
     kind: ClassVar[str]
-    """Name in configurations and state files: room and class."""
+    """Name in configurations and state files: package and class."""
     config_type: ClassVar[str] = ""
     config_label: ClassVar[str] = "policy"
     config_omits: ClassVar[frozenset[str]] = frozenset({"account"})
@@ -97,13 +98,13 @@ class KeptPolicy(metaclass=ABCMeta):
         "reward_range": RewardRange.from_config,
     }
     menu: Menu | None
-    """Menu of contexts and arms; None where there are none."""
+    """Menu of contexts and arms; None for a policy without `arms`."""
     noise: NoiseSource | None
-    """What a guarantee rests on; a simulated one's position is part of the state."""
+    """Source of noise. The position of a simulated source is part of the state."""
     open_ended: bool = False
-    """Whether the horizon is what arithmetic carries, as none was given."""
+    """True if no horizon was given, so that it is the largest that the arithmetic allows."""
     state_version: ClassVar[int] = 1
-    """Layout of this policy's state."""
+    """Version of the layout of this policy's state."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -131,7 +132,7 @@ class KeptPolicy(metaclass=ABCMeta):
         return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
-        """The same as `repr`, and the whole promise, for a notebook."""
+        """Return `repr` and the whole guarantee as HTML, for a notebook."""
         return as_html(self)
 
     def __reduce__(self) -> NoReturn:
@@ -139,16 +140,16 @@ class KeptPolicy(metaclass=ABCMeta):
 
     @property
     def arms(self) -> tuple[Label, ...] | None:
-        """Labels of the arms; None where there are none."""
+        """Labels of the arms; None for a policy without `arms`."""
         return None if self.menu is None else self.menu.arms.labels
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is promised, and on which assumptions."""
+        """Guarantee, with its assumptions."""
 
     def _shown(self, **progress: int) -> str:
-        """The promise, and public numbers of how far it has come."""
+        """Return the repr: the guarantee's numbers, the horizon and public numbers of progress."""
         horizon = "open" if self.open_ended or self.horizon is None else self.horizon
         promise = {name: getattr(self.privacy, name, None) for name in ("epsilon", "delta")}
         return said(self, **promise, horizon=horizon, **progress, lineage=self._holder.lineage[:8])
@@ -160,20 +161,20 @@ class KeptPolicy(metaclass=ABCMeta):
 
     @abstractmethod
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Everything that cannot be rebuilt from the configuration: secret."""
+        """Return all arrays that cannot be rebuilt from the configuration. They are secret."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over what `_arrays` wrote; whatever is missing or of another kind may raise as it does."""
+        """Take over the arrays of `_arrays`. Missing or malformed arrays may raise any of Python's errors."""
 
     @in_turn
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the whole state to `path`, and keep it current there at every release from now on.
+        """Write the whole state to `path` now, and at every release from now on.
 
-        The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
-        it is sealed with a `key`. After a failure see `dpbandits.state.holder.Holder.save`.
+        The file has raw statistics and mode 0600. Protect it as you protect the data, or seal it with a
+        `key`. `dpbandits.state.holder.Holder.save` says what happens after a failure.
         """
-        self._charge()  # whoever loads the state need not know the account
+        self._charge()  # before saving, so that a later `load` need not know the account
         self._holder.save(path, key=key)
 
     def _state(self, lineage: str, position: int) -> State:
@@ -190,31 +191,31 @@ class KeptPolicy(metaclass=ABCMeta):
         )
 
     def _noise_position(self) -> int:
-        """Where a simulated source stood after everything that is in the state was drawn."""
+        """Return the position of a simulated source after all draws that are in the state; else 0."""
         return self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
 
     def to_config(self) -> dict[str, Any]:
-        """A JSON-ready description that `from_config` turns back into an equal policy."""
+        """Return a JSON-ready dictionary, from which `from_config` builds an equal policy."""
         return config_of(self)
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor's arguments that a configuration holds, parsed."""
+        """Return the constructor's arguments in a configuration, parsed."""
         return arguments_of(cls, config)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
-        """Build the policy that `to_config` described.
+        """Build a policy from `to_config()`.
 
         Args:
-            config: from `to_config`.
-            **runtime: what a configuration does not hold (account=), or replaces in it (noise=).
+            config: Configuration from `to_config`.
+            **runtime: Arguments that no configuration has (`account`), or that replace its values (`noise`).
         """
         with reading(f"a configuration of {cls.kind}"):
             return cls(**(cls.arguments(config) | runtime))
 
     def _uses(self) -> tuple[Release, ...]:
-        """Everything that noise is or was used for; what promises nothing uses none."""
+        """Return all uses of noise; the default is none."""
         return ()
 
     def _enter_release(self, use: Release, number: int) -> None:
@@ -233,27 +234,27 @@ class KeptPolicy(metaclass=ABCMeta):
         adopt: bool = False,
         key: StateKey | None = None,
     ) -> Self:
-        """Take up a saved policy where it stood, on the terms that it was saved with.
+        """Load a saved policy, which continues on the terms with which it was saved.
 
-        With a ledger the policy that is returned is the one that goes on: every other copy, running or not,
-        is refused from now on.
+        With a ledger the returned policy is the only one that continues. Every other copy, running or not, is
+        refused from now on.
 
         Args:
-            path: where it was saved.
-            ledger: the witness. A state that one has witnessed is refused without it; the account that pays
-                is part of the state.
-            account: pays for a state that was saved without a ledger, instead of `ledger`; refused for any
-                other.
-            adopt: let the ledger take on a state that was saved without one; that no other copy has gone
-                on is then yours to know.
-            key: that it was saved with.
+            path: Path of the saved state.
+            ledger: Ledger with which the state was saved; required if there was one. The state names the
+                account that is charged.
+            account: Account to charge for a state that was saved without a ledger. Pass it instead of
+                `ledger`.
+            adopt: True lets the ledger accept a state that was saved without one. You must then know that no
+                other copy has continued.
+            key: Key with which the state was saved.
 
         Raises:
-            ForkedState: the ledger has seen this lineage go further than this copy.
-            IncompatibleState: the ledger that witnesses the state is missing; another object's or version's.
-            CorruptState: the file is torn, or its releases are not what its configuration promises.
-            InvalidParameter: an account for a state that has one, or none for one that needs it.
-            BudgetExceeded: an account that was given cannot pay.
+            ForkedState: The ledger knows a later state of this lineage.
+            IncompatibleState: The state needs its ledger, or belongs to another kind of object or version.
+            CorruptState: The file is torn, or its releases do not fit its configuration.
+            InvalidParameter: An account is passed for a state that names one, or is missing.
+            BudgetExceeded: The passed account has too little budget.
         """
         policy = cls._taken_up(
             path, ledger=witness_of(account, ledger), account=account, adopt=adopt, key=key
@@ -273,7 +274,7 @@ class KeptPolicy(metaclass=ABCMeta):
         key: StateKey | None,
         opening: bool = False,
     ) -> Self:
-        """What was saved, on the terms that it was saved with; nothing is charged or witnessed yet."""
+        """Build a policy from a saved state, without charging an account or advancing the ledger."""
         saved = saved_state(
             path,
             kind=cls.kind,
@@ -297,8 +298,8 @@ class KeptPolicy(metaclass=ABCMeta):
         return policy
 
     def _check_log(self) -> None:
-        """Refuse releases that the log does not know, or knows on weaker terms than are promised."""
+        """Raise an error if a release is missing in the log, or has weaker terms than the guarantee."""
         check_releases(self._holder.log, self._uses(), privacy=self.privacy)
 
     def _charge(self) -> None:
-        """Spend what is due before anything leaves; by default each use pays by itself."""
+        """Charge the account before the first release. The default does nothing: each use charges itself."""

@@ -1,4 +1,4 @@
-"""The one interface all policies answer to, in every trust room and among the baselines."""
+"""`Policy`: the interface of all policies and baselines, in all trust models."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -13,17 +13,17 @@ __all__ = ["Policy"]
 
 @runtime_checkable
 class Policy(Protocol):
-    """Chooses among candidates or arms, learns from rewards, and states what it promises.
+    """A policy chooses among candidates or arms, learns from rewards, and states its guarantee.
 
-    What is brought to an ask is a decision set (n, d), or one person's context; to a batch decision sets
-    (B, n, d), or contexts of B people: see `RoundPolicy`. Where nothing is brought the whole of a domain is
-    on offer. Rewards are in the units of the policy's `reward_range`. A round is the index of its ask, from
-    zero.
+    The argument of an ask is a decision set (n, d) or one user's context. A batch has decision sets
+    (B, n, d), or contexts of B users; see `RoundPolicy`. Without an argument a policy chooses from its whole
+    domain. Rewards are in the units of the policy's `reward_range`. The number of a round is the index of its
+    ask, from 0.
     """
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to the people in the data, and on which assumptions."""
+        """Guarantee for the users in the data, with its assumptions."""
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -32,10 +32,10 @@ class Policy(Protocol):
     def ask(
         self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
     ) -> Decision:
-        """Choose one row, or one arm."""
+        """Choose one row or arm."""
 
     def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
-        """Give a decision its reward; a late one is dropped, and the receipt says so."""
+        """Tell the reward of a decision. A late reward is dropped, with the receipt `LATE`."""
 
     def ask_batch(
         self,
@@ -45,43 +45,46 @@ class Policy(Protocol):
         available: Any = None,
         at: object = None,
     ) -> DecisionBatch:
-        """Choose for B people, all by what is released now."""
+        """Choose for B users, all from the current releases."""
 
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: FloatArray, *, at: object = None
     ) -> tuple[Receipt, ...]:
-        """Rewards (B,) of several decisions."""
+        """Tell the rewards (B,) of several decisions."""
 
     def abandon(self, decision_id: str) -> None:
-        """Say that a decision will never have a reward."""
+        """Declare that a decision will never have a reward."""
 
     def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
-        """Say that several decisions will never have a reward."""
+        """Declare that several decisions will never have a reward."""
 
     def recommend(self, brought: Any = None) -> Any:
-        """The row, or the label of the arm, with the best predicted reward, from released statistics."""
+        """Return the row, or the arm's label, with the best predicted reward, from released statistics."""
 
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and deviation of the expected reward, from releases only: (n,), or (n, K) of people."""
+        """Return mean and standard deviation of the expected reward, from releases only.
+
+        The shape is (n,) for n points, and (n, K) for n contexts and K arms.
+        """
 
     def warm_start(
         self, points: Any, rewards: FloatArray | None = None, *, arms: Sequence[object] | None = None
     ) -> None:
-        """Learn from public data and rewards (n,), or from a published function, before the first ask."""
+        """Learn from public data with rewards (n,), or from a published function, before the first ask."""
 
     def diagnostics(self) -> dict[str, Any]:
-        """Released quantities only: safe to log."""
+        """Return released quantities, which are safe to log."""
 
     def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew, as JSON."""
+        """Return the policy's public configuration as JSON."""
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The policy that `to_config` described, without data."""
+        """Build a policy, without data, from `to_config()`."""
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the whole state to `path`; from then on every release is durable there before it is used."""
+        """Write the whole state to `path`. Every later release is durable there before it is used."""
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Take up a saved policy where it stood."""
+        """Load a saved policy, which continues where it was."""

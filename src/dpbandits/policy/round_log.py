@@ -1,11 +1,11 @@
-"""Records of a log of rounds: what was asked and told since the state was written.
+"""Records of the log of rounds: the asks and tells since the last saved state.
 
 | kind | content, little-endian |
 |---|---|
-| `A` | first round, rounds, columns of an action, whether there are digests; digests, refused, actions |
-| `T` | number of tells; rounds, rewards, and of each whether it can be counted, whether none will ever come |
+| `A` (ask) | first round, number of rounds, action columns, flag for digests; digests, refused, actions |
+| `T` (tell) | number of tells; rounds, rewards, and two flags of each: usable, missing |
 
-They are raw data, as the book of rounds is. Nothing in them is executed; lengths must add up.
+Records are raw data. Nothing in them is executed. Their lengths are checked.
 """
 
 import struct
@@ -39,7 +39,7 @@ _TOLD_BYTES = _ROUND.itemsize + _NUMBER.itemsize + 2 * _FLAG.itemsize
 
 
 class Asked(NamedTuple):
-    """Rounds that were asked together: actions (B, d), refused (B,)."""
+    """Rounds of one ask or batch: first round, users' digests, refused (B,) and actions (B, d)."""
 
     start: int
     digests: list[bytes]
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Rounds (k,) that were told together; see `RoundBook.settle`."""
+    """Rewards (k,) that were told together; see `RoundBook.settle`."""
 
     rounds: IntArray
     rewards: FloatArray
@@ -59,7 +59,7 @@ class Told(NamedTuple):
 def pack_ask(
     start: int, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
 ) -> bytes:
-    """Rounds start.. with their users' digests (none, or one a round) and actions (B, d)."""
+    """Pack the rounds from `start` with their actions (B, d) and users' digests, one a round or none."""
     count, dim = actions.shape
     flags = np.zeros(count, dtype=np.bool_) if refused is None else refused
     head = _ASK.pack(start, count, dim, bool(digests))
@@ -67,13 +67,13 @@ def pack_ask(
 
 
 def pack_one_ask(start: int, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> bytes:
-    """See `pack_ask`, for one round with action (d,), without arrays of one."""
+    """Pack one round with action (d,) as `pack_ask` does, but faster."""
     head = _ASK.pack(start, 1, len(action), bool(digests))
     return b"".join((head, *digests, b"\1" if refused else b"\0", action.astype(_NUMBER).tobytes()))
 
 
 def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
-    """Read what `pack_ask` wrote; ValueError or struct.error for anything else."""
+    """Unpack a record of `pack_ask`; raise ValueError or struct.error for anything else."""
     start, count, dim, named = _ASK.unpack_from(content)
     used = count * digest_bytes if named else 0
     rest = memoryview(content)[_ASK.size :]
@@ -86,19 +86,19 @@ def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
 
 
 def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray) -> bytes:
-    """Rewards (k,) of rounds (k,); those that cannot be counted are not kept."""
+    """Pack the rewards (k,) of rounds (k,). Unusable rewards are not stored."""
     kept = np.where(usable, rewards, 0.0)
     parts = (rounds.astype(_ROUND), kept.astype(_NUMBER), usable.astype(_FLAG), missing.astype(_FLAG))
     return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts)
 
 
 def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> bytes:
-    """See `pack_tell`, for one round, without arrays of one."""
+    """Pack the reward of one round as `pack_tell` does, but faster."""
     return _ONE_TELL.pack(1, index, reward if usable else 0.0, usable, missing)
 
 
 def unpack_tell(content: bytes) -> Told:
-    """Read what `pack_tell` wrote; ValueError or struct.error for anything else."""
+    """Unpack a record of `pack_tell`; raise ValueError or struct.error for anything else."""
     (count,) = _TELL.unpack_from(content)
     rest = memoryview(content)[_TELL.size :]
     if len(rest) != _TOLD_BYTES * count:

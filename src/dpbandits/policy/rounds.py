@@ -1,9 +1,9 @@
-"""`RoundPolicy`: asking, telling, bookkeeping and state of every policy that is asked round by round.
+"""`RoundPolicy`: base class of policies that answer round by round.
 
-It keeps the book of rounds, charges the ledger before the first answer, makes every release durable before
-anything is made of it, and lives in a folder. A subclass says how to choose (`_choose`) and to predict
-(`_predict`), how to learn (`_learn`) or to release (`_is_due`, `_release`, `_rounds_out`, `_fit`), and what
-to save.
+It keeps the book of rounds, charges the ledger before the first answer, and makes every release durable
+before it is used. It can log every event in a folder. A subclass defines how to choose (`_choose`) and to
+predict (`_predict`), how to learn (`_learn`) or to release (`_is_due`, `_release`, `_rounds_out`, `_fit`),
+and what to save.
 """
 
 import math
@@ -47,32 +47,34 @@ _RECEIPTS: dict[int, Receipt] = {
     RoundStatus.LATE: Receipt.LATE,
     RoundStatus.ABANDONED: Receipt.ABANDONED,
 }
-"""Receipts by the status of a round that was told; for any other status the receipt is `REFUSED`."""
+"""Receipts by the status of a round after its reward was told. Any other status gives `REFUSED`."""
 
 _PLAIN = (float, np.float64, bool)
-"""Types of rewards that are floats, or become one without loss."""
+"""Types of rewards that convert to float without loss."""
 
 _TOLD = int(RoundStatus.TOLD)
 
 _EXACT = 1 << 53
-"""Integers up to here are floats."""
+"""Largest integer up to which every integer is a float without rounding."""
 
 
 class RoundPolicy(KeptPolicy):
-    """A policy that chooses among candidate rows, or among a few arms for people with contexts.
+    """A policy that chooses among candidate rows, or among a few arms for users with contexts.
 
-    With `contexts` and `arms` whoever asks brings a context, and every arm beside it is a row: see `Menu`.
+    With `contexts` and `arms` an ask has a context. Its candidate rows are the context with each arm; see
+    `Menu`.
 
     Args:
-        domain: public set that every candidate row must lie in.
-        contexts: public columns of a person's context, instead of `domain`.
-        arms: labels of the arms: texts, numbers or booleans, all different.
-        reward_range, horizon, privacy, **options: see `KeptPolicy`.
+        domain: Public set in which every candidate row must lie.
+        contexts: Public columns of a user's context, instead of `domain`.
+        arms: Labels of the arms: texts, numbers or booleans, all different.
+        reward_range, horizon, privacy, **options: See `KeptPolicy`.
 
     Attributes:
-        menu: of `contexts` and `arms`; None where there is a domain alone.
-        public_point: (d,) of the domain; what cannot be answered is recorded there.
-        features: in whose coordinates it learns; None where it has none. Their basis is part of a state.
+        menu: Menu of `contexts` and `arms`; None for a policy with a domain.
+        public_point: Public point of the domain (d,), recorded as the action of a refused round.
+        features: Features in whose coordinates the policy learns; None without features. Their basis is part
+            of the state.
     """
 
     features: Features | None = None
@@ -102,7 +104,7 @@ class RoundPolicy(KeptPolicy):
         self._coins = PublicCoins(self.seed)
         self._learns = type(self)._learn is not RoundPolicy._learn
         self._charged = False
-        self._settled = 0  # rounds whose releases are durable, and fitted
+        self._settled = 0  # number of first rounds whose releases are durable and fitted
         self._deadlines = Deadlines((), 0)
         self._book = RoundBook(
             dim=self.domain.dim,
@@ -114,81 +116,88 @@ class RoundPolicy(KeptPolicy):
 
     @property
     def contexts(self) -> Schema | None:
-        """Public columns of a person's context; None where candidates are brought."""
+        """Public columns of a user's context; None for a policy with a domain."""
         return None if self.menu is None else self.menu.contexts
 
     def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew, as JSON."""
+        """Return the policy's public configuration as JSON."""
         other = ("contexts", "arms") if self.menu is None else ("domain",)
         return {name: value for name, value in super().to_config().items() if name not in other}
 
     def __repr__(self) -> str:
         return self._shown(asked=self._book.asked)
 
-    # -- what a policy defines ------------------------------------------------------------------
+    # -- to be defined by a subclass ------------------------------------------------------------
 
     @abstractmethod
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) of the reward at points (n, d) of the domain."""
+        """Return mean and standard deviation of the reward (n,) at points (n, d) of the domain."""
 
     @abstractmethod
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
+        """Return indices (B,), and propensities (B,) or None, for decision sets (B, n, d).
+
+        Args:
+            candidates: Decision sets (B, n, d).
+            available: Mask of available rows (B, n); None if all are.
+            start: Round of the first set; the others follow.
+        """
 
     def _choose_one(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[int, float | None]:
-        """`_choose` for one decision set (n, d), for those that can do it without arrays of one."""
+        """Choose from one decision set (n, d) as `_choose` does. A subclass may define a faster way."""
         offered = None if available is None else available[None]
         indices, propensities = self._choose(candidates[None], offered, start)
         return int(indices[0]), None if propensities is None else float(propensities[0])
 
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
-        """Points (count, d) chosen out of the whole domain for rounds start..; without rounds the one point
-        (1, d) of highest predicted reward.
+        """Return points (count, d) chosen from the whole domain for the rounds from `start`.
+
+        Without `start`, return the point (1, d) with the highest predicted reward.
         """
         raise NotImplementedError
 
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
-        """Rewards (k,), validated and clipped, arrived for rounds (k,) with actions (k, d)."""
+        """Learn from rewards (k,), validated and clipped, of rounds (k,) with actions (k, d)."""
 
     def _learn_one(self, index: int, reward: float) -> None:
-        """`_learn` of one round, for those that can do it without arrays for one number."""
+        """Learn from the reward of one round as `_learn` does. A subclass may define a faster way."""
         rounds = np.array([index])
         self._learn(rounds, self._book.actions(rounds), np.array([reward]))
 
     def _is_due(self) -> bool:
-        """Whether there is something to release before the next answer."""
+        """Return True if a release is due before the next answer."""
         return False
 
     def _release(self) -> None:
-        """Draw what is due; whatever interrupts it, nothing has changed, or everything has."""
+        """Draw the release that is due. An interrupt leaves either no change or all of it."""
 
     @property
     def _rounds_out(self) -> int:
-        """Rounds that releases have been drawn for, durable or not: no reward of theirs counts any more."""
+        """Number of first rounds whose releases were drawn, durable or not. Their rewards no longer count."""
         return 0
 
     def _fit(self) -> None:
-        """Learn from everything that has been released."""
+        """Learn from all releases."""
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Arrays to save beside the book's."""
+        """Return the arrays to save in addition to the book's."""
         return {}
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over what `_own_arrays` wrote."""
+        """Take over the arrays of `_own_arrays`."""
 
     # -- answering and telling ------------------------------------------------------------------
 
     def _admit(
         self, count: int, users: Sequence[object] | None, at: object = None, *, batch: bool = False
     ) -> list[bytes]:
-        """Digests of the users of `count` new rounds; the promise is paid, and what is due is released.
+        """Check `count` new rounds, charge the account, make due releases, and return the users' digests.
 
-        In a `batch` a user who has had all rounds, or has no id, is `NOBODY`, whose round is refused.
+        In a `batch` a user without an id or rounds left becomes `NOBODY`, whose round is refused.
         """
         digests = self._book.check_open(count, users, batch=batch)
         if at is not None or self._deadlines.timed:
@@ -206,7 +215,7 @@ class RoundPolicy(KeptPolicy):
         refused: BoolArray,
         labels: tuple[Label, ...] = (),
     ) -> Answers:
-        """Enter B rounds; what a `DecisionBatch` of them is made of.
+        """Enter B rounds, and return the fields of their `DecisionBatch`.
 
         Rounds that are `refused` (B,), or whose user is `NOBODY`, get the index -1, and NaN for action and
         propensity.
@@ -222,9 +231,9 @@ class RoundPolicy(KeptPolicy):
         return ids, indices, actions, propensities, refused, labels
 
     def _prepare(self) -> None:
-        """Release what is due; every release is durable before anything is made of it."""
+        """Make the releases that are due. Each is durable before it is used."""
         while True:
-            if self._rounds_out > self._settled:  # also where saving or fitting failed: no new noise
+            if self._rounds_out > self._settled:  # includes a release whose saving or fitting failed before
                 self._settle()
             if not self._is_due():
                 return
@@ -235,11 +244,11 @@ class RoundPolicy(KeptPolicy):
         self._book.close(out)
         self._holder.commit()
         self._fit()
-        self._settled = out  # last: a fit that failed is tried again, not passed over
+        self._settled = out  # set last, so that a fit that failed is repeated
 
     @property
     def _maximiser(self) -> Maximiser:
-        """Of functions of the features over the domain: made at the first use."""
+        """Maximiser of functions of the features over the domain, made at the first use."""
         if self.features is None:
             raise ProtocolError(f"{type(self).__name__} has no features")
         if self._whole is None or self._whole.features is not self.features:
@@ -249,7 +258,7 @@ class RoundPolicy(KeptPolicy):
     def _check_over_domain(self) -> None:
         if type(self)._over_domain is RoundPolicy._over_domain:
             raise InvalidData(
-                f"{type(self).__name__} chooses among candidates: bring them, (n, {self.domain.dim})"
+                f"{type(self).__name__} chooses among candidates: pass an array (n, {self.domain.dim})"
             )
 
     @worded
@@ -259,21 +268,21 @@ class RoundPolicy(KeptPolicy):
         """Choose one arm, one row, or one point of the whole domain, for `user`.
 
         Args:
-            brought: with `contexts` and `arms`, the person's context: a dict, a dataclass, a named tuple, a
-                row or a one-row frame of a table, or values in the schema's order. Else, and there too where
-                it is an array of two axes, candidates (n, d), one of which is chosen. Where there is a
-                domain, and nothing is brought, the whole of it is on offer.
-            user: whose round it is.
-            available: labels of the arms that this person may be given; default all. Of candidates leave rows
-                out instead.
-            at: when it is asked, on a public clock: a datetime (without a zone, of UTC) or seconds. Needed
-                where a `reporting_delay` is a time and the wall clock is not meant.
+            brought: Context or candidates. With `contexts` and `arms`, the user's context: a dict, a
+                dataclass, a named tuple, a row or a one-row frame of a table, or values in the schema's
+                order. With a domain, candidates (n, d), one of which is chosen; or None to choose from the
+                whole domain. An array with two axes always means candidates.
+            user: Id of the user of this round.
+            available: Labels of the arms that this user may be given. Default: all. With candidates, leave
+                rows out instead.
+            at: Time of the ask, on a public clock: a datetime (UTC if it has no zone) or seconds since 1970.
+                Default: the wall clock, if `reporting_delay` is a time.
 
         Raises:
-            InvalidData: candidates of another shape or type, several people, or no user; nothing was taken.
-                Or the context cannot be read, a candidate is missing or outside the domain, or there is
-                nothing to choose from: the round is taken, and counts nothing.
-            HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
+            InvalidData: The candidates have another shape or type, there are several users, or the user is
+                missing; no round was taken. Or the context cannot be read, a candidate is missing or outside
+                the domain, or nothing is available; the round is taken and contributes nothing.
+            HorizonExceeded, ContributionExceeded: No rounds are left; no round was taken.
         """
         return self._answer_to(brought, user, available, at)
 
@@ -283,7 +292,7 @@ class RoundPolicy(KeptPolicy):
             return one_decision(self._decide_over_domain(1, users, available, at))
         if menu is None or _is_set(brought, axes=2):
             if available is not None:
-                raise InvalidData("available is for arms: of candidates leave rows out instead")
+                raise InvalidData("available is for arms: with candidates, leave rows out instead")
             rows = self._rows_of(brought, ("n",))
             decision = self._decide_one(rows, users, None, None, at)
             if decision.index < 0:  # refused
@@ -307,34 +316,34 @@ class RoundPolicy(KeptPolicy):
         available: Any = None,
         at: object = None,
     ) -> DecisionBatch:
-        """Choose for B people, all by what is released now.
+        """Choose for B users, all from the current releases.
 
         Args:
-            brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
-                the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
-                three axes, decision sets (B, n, d), or a list of sets of different lengths, which takes
-                memory for B times the longest. Where there is a domain, and nothing is brought, all of the
-                `users` are offered the whole of it.
-            users: B user ids; required unless the policy was built with JointDP(..., user_ids=False).
-            available: (B, n) True where an arm, or a row, may be chosen, with n of the longest set; or a list
-                of B marks of one set; or, of arms, B lists of labels.
-                Default all.
-            at: as in `ask`.
+            brought: Contexts or decision sets. With `contexts` and `arms`, a table of B rows, a mapping of
+                columns, an array (B, d) in the schema's order, or a list of contexts as `ask` takes them.
+                With a domain, decision sets (B, n, d); a list of sets of different lengths, which takes
+                memory for B times the longest; or None to choose from the whole domain for each of `users`.
+                An array with three axes always means decision sets.
+            users: Ids of the B users; required unless the policy was built with JointDP(..., user_ids=False).
+            available: Mask (B, n) of the arms, or rows, that may be chosen, with n of the longest set; or a
+                list of B masks; or, for arms, B lists of labels. Default: all.
+            at: Time of the asks; see `ask`.
 
         Returns:
             B decisions. A decision is refused (`DecisionBatch.refused`) if its context cannot be read, a
-            candidate is missing or outside the domain, nothing is available, its user has no id, or its user
-            has had all rounds. It takes its round, counts nothing, and changes nobody else's answer. So does
-            a decision set of another shape, unless no set of the batch fits.
+            candidate is missing or outside the domain, nothing is available, or its user has no id or no
+            rounds left. It takes its round, contributes nothing, and changes nobody else's answer. The same
+            holds for a decision set of another shape, unless no set of the batch fits.
 
         Raises:
-            InvalidData: a table or array of another shape, or not one user a decision; nothing was taken.
-            HorizonExceeded: fewer rounds are left than people came; nothing was taken.
+            InvalidData: The table or array has another shape, or the number of users is not B; no round was
+                taken.
+            HorizonExceeded: Fewer than B rounds are left; no round was taken.
         """
         menu = self.menu
         if menu is None and brought is None:
             if users is None:
-                raise InvalidData("nothing was brought: name the users, or ask one by one")
+                raise InvalidData("neither decision sets nor users were passed: pass users=, or use ask")
             return DecisionBatch(*self._decide_over_domain(len(users), users, available, at, batch=True))
         if menu is None or _is_set(brought, axes=3):
             rows, available = self._sets_of(brought, available)
@@ -345,31 +354,31 @@ class RoundPolicy(KeptPolicy):
         return DecisionBatch(*answers)
 
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
-        """Candidates (..., d), whatever they say, as an array with these `axes`.
+        """Return a copy of candidates (..., d), with any values, as an array with these `axes`.
 
-        A copy: what was looked at must be what is used, whatever a caller writes into theirs meanwhile. A NaN
-        that came in between would stay in the book, and fail the rounds of others.
+        It is a copy because the caller may change the array meanwhile, after the checks. A NaN would then
+        stay in the book, and make the rounds of other users fail.
         """
         rows, dim = _checks.contents(candidates, name="candidates").copy(), self.public_point.size
         shape = rows.shape
         if len(shape) != len(axes) + 1 or shape[-1] != dim or shape[0] == 0 < len(shape) - 2:
             expected = f"({', '.join(axes)}, {dim})"
             raise InvalidData(f"candidates: expected an array of shape {expected}, got {shape}")
-        if not shape[-2]:  # none: one is missing
+        if not shape[-2]:  # no candidates: one row of NaN, which is refused later
             return np.full((*shape[:-2], 1, dim), np.nan)
         return rows
 
     def _sets_of(self, brought: Any, available: Any) -> tuple[FloatArray, BoolArray | None]:
-        """Decision sets (B, n, d) and which rows are on offer, (B, n) or all.
+        """Return decision sets (B, n, d), and the mask of available rows (B, n), or None if all are.
 
-        Each entry of a list is read by itself: sets of fewer rows are filled up with rows that are not on
-        offer, an entry that is no set is one row of NaN, and of marks that are none nothing is on offer.
+        Each entry of a list is read by itself. Shorter sets are padded with rows that are not available. An
+        entry that is not a decision set becomes one row of NaN. A malformed mask makes no row available.
         """
         try:
             sets: FloatArray | list[FloatArray] = self._rows_of(brought, ("B", "n"))
         except InvalidData:
             found = [self._set_of(one) for one in brought] if isinstance(brought, list | tuple) else []
-            if all(own is None for own in found):  # nobody brought a set
+            if all(own is None for own in found):  # no entry is a decision set
                 raise
             none = np.full((1, self.public_point.size), np.nan)
             sets = [none if own is None else own for own in found]
@@ -384,7 +393,7 @@ class RoundPolicy(KeptPolicy):
             theirs = [one[: len(own)] if filled else one for one, own in zip(available, sets, strict=True)]
             offered = [_marks_or_none(one, len(own)) for one, own in zip(theirs, sets, strict=True)]
         else:
-            raise InvalidData(f"available: expected marks for each of {len(sets)} decision sets")
+            raise InvalidData(f"available: expected {len(sets)} lists of booleans, one for each decision set")
         rows = np.tile(self.public_point, (len(sets), max(map(len, sets)), 1))
         marks = np.zeros(rows.shape[:2], dtype=np.bool_)
         for place, (own, marked) in enumerate(zip(sets, offered, strict=True)):
@@ -392,9 +401,9 @@ class RoundPolicy(KeptPolicy):
         return rows, marks
 
     def _set_of(self, brought: Any) -> FloatArray | None:
-        """A decision set (n, d) of several, None for what is none.
+        """Return one decision set (n, d) of a list; None for an entry that is not one.
 
-        There is no longest set: a limit here would hold only where another person's set has another length.
+        Its length has no limit here: a limit would apply only if another user's set has another length.
         """
         try:
             return self._rows_of(brought, ("n",))
@@ -413,7 +422,7 @@ class RoundPolicy(KeptPolicy):
         unreadable: bool | None,  # noqa: FBT001
         at: object,
     ) -> Decision:
-        """`_decide` for one decision set (n, d), without arrays of one; `available` (n,), or all."""
+        """Decide for one decision set (n, d) as `_decide` does, but faster; `available` has shape (n,)."""
         digests = self._admit(1, users, at)
         refused = not self.domain.encloses(rows) if unreadable is None else unreadable
         if available is not None:
@@ -440,13 +449,14 @@ class RoundPolicy(KeptPolicy):
         *,
         at: object = None,
     ) -> Answers:
-        """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody.
+        """Decide for decision sets (B, n, d). A refused set is replaced by a public point.
 
         Args:
-            rows: (B, n, d).
-            users: B ids.
-            available: (B, n), or all.
-            unreadable: (B,) which rows are none, where the others are known to lie in the domain.
+            rows: Decision sets (B, n, d).
+            users: Ids of the B users.
+            available: Mask of available rows (B, n); None if all are.
+            unreadable: Mask (B,) of sets to refuse, if all others are known to lie in the domain; None to
+                check the rows.
         """
         digests = self._admit(len(rows), users, at, batch=True)
         refused = self._outside(rows) if unreadable is None else unreadable
@@ -473,43 +483,44 @@ class RoundPolicy(KeptPolicy):
         *,
         batch: bool = False,
     ) -> Answers:
-        """Decisions of B users who are offered the whole domain: each one's only row is the point chosen."""
+        """Choose a point of the whole domain for each of B users."""
         self._check_over_domain()
         if available is not None:
-            raise InvalidData("available is for arms: of a domain bring the candidates that there are")
+            raise InvalidData("available is for arms: with a domain, pass the available candidates instead")
         digests = self._admit(count, users, at, batch=batch)
         points = self._over_domain(self._book.asked, count)
         first, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
         return self._opened(digests, first, points, None, none)
 
     def _outside(self, rows: FloatArray) -> BoolArray:
-        """(B,) which decision sets (B, n, d) have a row that is missing or outside the domain."""
+        """Return which decision sets (B, n, d) have a row that is missing or outside the domain (B,)."""
         if self.domain.encloses(rows):
             return np.zeros(len(rows), dtype=np.bool_)
         return np.asarray(~self.domain.contains(rows).all(axis=1))
 
     @in_turn
     def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
-        """Give a decision its reward; None or NaN say that it will not come.
+        """Tell the reward of a decision. None or NaN means that it will never have one.
 
-        A reward that comes late counts nothing, and only the receipt says so: who was late is as private as
-        a reward, and a warning, or a count of them, would tell of it.
+        A late reward does not count, and only its receipt says so. A warning or a count would reveal whose
+        reward was late, which is as private as the reward.
 
         Args:
-            decision_id: `Decision.id`.
-            reward: a number of the reward range; True and False are 1 and 0.
-            at: when it came, a datetime or seconds, where a `reporting_delay` is a time: after its block's
-                deadline it is late, whenever it is told. Default: it has come in time if its block's release
-                has not been made.
+            decision_id: Id of the decision, `Decision.id`.
+            reward: Number in the reward range. True and False are 1 and 0.
+            at: Time at which the reward came, a datetime or seconds since 1970, if `reporting_delay` is a
+                time. After its block's deadline the reward is late, whenever it is told. Default: the reward
+                is in time if its block was not released yet.
 
         Raises:
-            InvalidData: the reward is off the range, unless it is clipped, or no number, or the time is none;
-                the decision stays pending.
-            UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
+            InvalidData: The reward is not a number, or is outside the range and not clipped; or the time is
+                invalid. The decision stays pending.
+            UnknownDecision: The id was not issued by this policy.
+            AlreadyTold: The decision was told or abandoned before.
         """
-        kind = type(reward)  # and none that merely inherits from it: reading those may fail
+        kind = type(reward)  # exact types only, as reading an object of a subclass may fail
         if at is None and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
-            # The common case, without an array for one number.
+            # Fast path for the common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward))
             became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
@@ -522,8 +533,9 @@ class RoundPolicy(KeptPolicy):
         if receipt is Receipt.REFUSED:
             low, high = self.reward_range.low, self.reward_range.high
             raise InvalidData(
-                f"the reward is no number in reward_range ({low:g}, {high:g}), or the decision was refused: "
-                "tell it again, widen the range before the first ask, or pass RewardRange(..., clip=True)"
+                f"the reward is not a number in reward_range ({low:g}, {high:g}), or the decision was "
+                "refused: tell it again, widen the range before the first call of ask, or pass "
+                "RewardRange(..., clip=True)"
             )
         return receipt
 
@@ -531,23 +543,27 @@ class RoundPolicy(KeptPolicy):
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: ArrayLike, *, at: object = None
     ) -> tuple[Receipt, ...]:
-        """Tell rewards (B,) of several decisions. Each gets a receipt of its own.
+        """Tell the rewards of several decisions. Each gets its own receipt.
 
-        None and NaN say that a reward will not come. One off the range, unless it is clipped, or that is no
-        number is refused: its decision stays pending, and may be told again. What comes for a decision that
-        was told or abandoned before is refused, and changes nothing; of an id that stands there twice the
-        first reward counts. `at` is when they came, as in `tell`: one time, or a sequence of B.
+        A reward that is not a number, or is outside the range and not clipped, is refused: its decision stays
+        pending, and may be told again. A reward for a decision that was told or abandoned before is refused
+        and changes nothing. If an id occurs twice, the first reward counts.
+
+        Args:
+            decision_ids: Ids of B decisions.
+            rewards: Rewards (B,). None or NaN means that a decision will never have one.
+            at: Time at which they came, as in `tell`: one time, or a sequence of B times.
 
         Raises:
-            UnknownDecision, InvalidData: one id is not this policy's, one time is none, or there is not one
-                reward an id. This refuses the whole call: nothing was taken.
+            UnknownDecision: An id was not issued by this policy; no reward was taken.
+            InvalidData: A time is invalid, or the number of rewards is not B; no reward was taken.
         """
         rounds = self._book.rounds_of(decision_ids)
         fresh = self._book.open_among(rounds)
         told = _checks.contents(rewards, name="rewards")
         if told.shape != rounds.shape:
             raise InvalidData(
-                f"rewards: expected shape {rounds.shape}, one per decision id, got {told.shape}"
+                f"rewards has shape {told.shape}, expected {rounds.shape}: one reward for each decision id"
             )
         late = np.zeros(len(rounds), dtype=np.bool_)
         if at is not None:
@@ -561,7 +577,7 @@ class RoundPolicy(KeptPolicy):
         return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
-        """Settle rounds and learn from those that count; their `RoundStatus`."""
+        """Settle rounds, learn from those that count, and return their `RoundStatus` (k,)."""
         became = self._book.settle(rounds, values, usable, missing)
         counted = became == RoundStatus.TOLD
         if self._learns and counted.any():
@@ -570,46 +586,50 @@ class RoundPolicy(KeptPolicy):
 
     @in_turn
     def abandon(self, decision_id: str) -> None:
-        """Say that a decision will never have a reward: it contributes nothing."""
+        """Declare that a decision will never have a reward. It contributes nothing.
+
+        Raises:
+            UnknownDecision: The id was not issued by this policy.
+            AlreadyTold: The decision was told or abandoned before.
+        """
         self._book.abandon(decision_id)
 
     def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
-        """Say that several decisions will never have a reward; receipts as of `tell_batch`.
+        """Declare that several decisions will never have a reward. Receipts are those of `tell_batch`.
 
         Raises:
-            UnknownDecision, InvalidData: one id is not this policy's. This refuses the whole call: nothing
-                was taken.
+            UnknownDecision, InvalidData: An id was not issued by this policy; nothing was abandoned.
         """
         return self.tell_batch(decision_ids, np.full(len(self._book.rounds_of(decision_ids)), np.nan))
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions whose reward can still be told. Raw data: it says who has not reported."""
+        """Ids of decisions whose reward can still be told. Raw data: it shows who has not reported."""
         return self._book.pending
 
     @property
     def rounds_asked(self) -> int:
-        """Rounds that were asked: public, as is when somebody asks."""
+        """Number of rounds so far. It is public, as is the time of an ask."""
         return self._book.asked
 
     def diagnostics(self) -> dict[str, Any]:
-        """Released quantities only."""
+        """Return released quantities, which are safe to log."""
         return {"policy": self.kind, "rounds_asked": self.rounds_asked, "horizon": self.horizon}
 
     @worded
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward, from what was released only.
+        """Return mean and standard deviation of the expected reward, from releases only.
 
         Args:
-            points: (n, d) in the domain; with `contexts` and `arms`, contexts of n people, in any form that
-                `ask_batch` or `ask` takes.
+            points: Points (n, d) in the domain; with `contexts` and `arms`, contexts of n users, in any form
+                that `ask_batch` or `ask` takes.
 
         Returns:
-            Two arrays (n,); with `contexts` and `arms` (n, K), one row a person and one column an arm. The
-            row of a person whose context cannot be read is NaN.
+            Two arrays (n,); with `contexts` and `arms` two arrays (n, K), with a column for each arm. The row
+            of a context that cannot be read is NaN.
 
         Raises:
-            InvalidData: points outside the domain, or no context that can be read.
+            InvalidData: A point lies outside the domain, or no context can be read.
         """
         if self.menu is None:
             return self._predict(self.domain.validate(points, name="points"))
@@ -621,12 +641,13 @@ class RoundPolicy(KeptPolicy):
 
     @worded
     def recommend(self, brought: Any = None) -> Any:
-        """What has the best predicted reward: the row among candidates (n, d), or one person's arm.
+        """Return the choice with the best predicted reward, from releases only.
 
-        Where there is a domain, and nothing is brought, the best point (d,) of the whole of it.
+        It is the label of an arm for one user's context, the index of a row for candidates (n, d), and a
+        point (d,) of the whole domain without an argument.
 
         Raises:
-            InvalidData: as `predict`, or several people.
+            InvalidData: As for `predict`, or there are several contexts.
         """
         if self.menu is None and brought is None:
             self._check_over_domain()
@@ -635,7 +656,9 @@ class RoundPolicy(KeptPolicy):
         if self.menu is None:
             return int(first_best(mean, unit=self.reward_range.width))
         if len(mean) != 1:
-            raise InvalidData(f"recommend: {len(mean)} people, expected one: use publish().recommend_batch")
+            raise InvalidData(
+                f"recommend: {len(mean)} contexts, expected one: use publish().recommend_batch for several"
+            )
         return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
     @in_turn
@@ -651,30 +674,31 @@ class RoundPolicy(KeptPolicy):
         """Learn from public data, or from a published function of a private log, before the first ask.
 
         Args:
-            points: (n, d) in the domain; or contexts of n people, and which `arms` they were given. Or,
-                without rewards, a `central.PublishedFunction` of the same contexts or domain: what it
-                predicts is the prior, as certain as it says.
-            rewards: (n,).
-            arms: n labels.
-            disjoint: needed with a published function, and written into the statement: True where nobody in
-                its data is a user here, which costs nothing and which nobody checks; False where some may be:
-                then both promises are added up, and an account pays for both.
-            charged_as: the id under which this policy's account has paid for the function; without it the
-                account pays here.
+            points: Points (n, d) in the domain, or contexts of n users with the `arms` that they were given.
+                Or, without rewards, a `central.PublishedFunction` of the same contexts or domain, whose
+                prediction and uncertainty become the prior.
+            rewards: Rewards (n,) of public data.
+            arms: Labels of the n arms.
+            disjoint: True if no user of this policy is in the function's data; this costs nothing, and is an
+                unchecked assumption of the statement. False if some may be: then both guarantees are added
+                up, and the account is charged for both. Required with a published function.
+            charged_as: Id under which this policy's account was charged for the function. Without it the
+                account is charged here.
 
         Raises:
-            ProtocolError: a round was asked before, or this policy learns nothing.
-            InvalidData: data of another shape or off the domain.
-            InvalidParameter: a function that does not fit, or nothing said of its people.
-            BudgetExceeded: the account cannot pay; nothing was learned.
+            ProtocolError: A round was asked before, or this policy cannot learn.
+            InvalidData: The data has another shape or lies outside the domain.
+            InvalidParameter: The function does not fit, or `disjoint` is missing.
+            BudgetExceeded: The charge exceeds the budget; nothing was learned.
         """
         if self._book.asked:
-            raise ProtocolError("warm_start: public data comes before the first ask; build a new policy")
+            raise ProtocolError("warm_start has to come before the first ask: build a new policy")
         if rewards is None:
             self._begin_from(points, disjoint=disjoint, charged_as=charged_as)
         elif disjoint is not None or charged_as is not None:
             raise InvalidParameter(
-                "disjoint, charged_as: of a published function; data with rewards is public"
+                "disjoint and charged_as are for a published function, data with rewards is public: leave "
+                "them out"
             )
         else:
             self._learn_public(*self._public_rows(points, rewards, arms))
@@ -684,14 +708,14 @@ class RoundPolicy(KeptPolicy):
     def _public_rows(
         self, points: Any, rewards: FloatArray, arms: Sequence[object] | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Rows (n, d) of the domain and rewards (n,) of public data, as `warm_start` takes it."""
+        """Return the rows (n, d) of the domain and the rewards (n,) of public data for `warm_start`."""
         if self.menu is not None and arms is not None:
             contexts, codes = self.menu.encode(points), self.menu.cells(arms)
             if len(contexts) != len(codes) or (codes < 0).any():
-                raise InvalidData("warm_start: expected the label of one arm a person")
+                raise InvalidData("warm_start: expected the label of an arm for each context")
             points = np.column_stack([contexts, codes])
         elif arms is not None:
-            raise InvalidData("arms are for a policy that was built with contexts and arms")
+            raise InvalidData("arms= is for a policy that was built with contexts and arms: leave it out")
         rows = self.domain.validate(points, name="points")
         values = self.reward_range.validate(rewards)
         if rows.ndim != 2 or values.shape != (len(rows),):
@@ -705,16 +729,16 @@ class RoundPolicy(KeptPolicy):
         )
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
-        raise ProtocolError(f"{type(self).__name__} has nothing to learn from data: leave warm_start out")
+        raise ProtocolError(f"{type(self).__name__} cannot learn from public data: leave warm_start out")
 
     # -- budget and durability ------------------------------------------------------------------
 
     def _own_guarantee(self) -> Guarantee:
-        """What is promised for what is asked and told here, without what it began from."""
+        """Return the guarantee of this policy's rounds, without that of the function it began from."""
         return self.guarantee
 
     def _charge(self) -> None:
-        """Spend the whole guarantee once, before the first answer and before the first save."""
+        """Charge the whole guarantee once, before the first answer and before the first save."""
         if not self._charged and self._holder.charged and not self._holder.paid:
             self._holder.charge(cost=cost_of_guarantee(self._own_guarantee()))
         self._charged = True
@@ -730,25 +754,26 @@ class RoundPolicy(KeptPolicy):
         adopt: bool = False,
         key: StateKey | None = None,
     ) -> Self:
-        """The policy that lives in a folder: every ask and tell is on disk before it is answered.
+        """Open a policy in a folder. Every ask and tell is on disk before it is answered.
 
-        After a crash, opening the folder again gives the policy as it had answered: the same rounds asked,
-        the same decision ids, every tell counted once. A batch is one record. Close the policy, or use it in
-        a `with` block, to let another process have the folder; copy and move the whole of it. With a ledger,
-        a folder that is put back without what the ledger has heard of is refused; see `dpbandits.state.live`.
+        Opening the folder again after a crash restores all answers, with the same rounds and decision ids,
+        and every tell counted once. A batch is one record. Close the policy, or use it in a `with` block, to
+        unlock the folder for another process. Copy or move the whole folder only. With a ledger, a folder
+        that was rolled back to an older copy is refused; see `dpbandits.state.live`.
 
         Args:
-            folder: made where it does not exist; raw data, to be kept as the data is. Or another `Life`.
-            new: the policy to begin with where the folder holds none; else it must have the configuration of
-                the one that does, and is left alone.
-            ledger, account, adopt: as in `load`; by default the ledger of `new`.
-            key: seals the folder.
+            folder: Folder, created if it is missing. It has raw data: protect it as you protect the data. Or
+                another `Life`.
+            new: Policy to start with if the folder has none. Otherwise it must have the same configuration as
+                the policy in the folder, and is not used.
+            ledger, account, adopt: See `load`. Default: the ledger of `new`.
+            key: Key that seals the folder.
 
         Raises:
-            MissingState: the folder holds no policy, and there is no `new`.
-            StateError: another process, or another object of this one, has it open.
-            IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
-            ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
+            MissingState: The folder has no policy, and `new` is missing.
+            StateError: Another process, or another object of this process, has the folder open.
+            IncompatibleState: `new` has another configuration; or as for `load`.
+            ForkedState, CorruptState, InvalidParameter, BudgetExceeded: As for `load`.
         """
         witness = witness_of(account, ledger)
         witness = new._ledger() if witness is None and new is not None else witness
@@ -760,12 +785,15 @@ class RoundPolicy(KeptPolicy):
                 )
             except FileNotFoundError:
                 if new is None:
-                    raise MissingState("the folder holds no policy: pass one as new=") from None
+                    raise MissingState("the folder has no policy: pass one as new=") from None
                 live.refuse_leftovers()
                 new._live_in(live, key)
                 return new
             if new is not None and new.to_config() != policy.to_config():
-                raise IncompatibleState("the folder holds a policy of another configuration than `new` has")
+                raise IncompatibleState(
+                    "new has another configuration than the policy in the folder: use another folder, or "
+                    "leave new= out"
+                )
             policy._go_on_in(live)
         except BaseException:
             live.close()
@@ -776,7 +804,7 @@ class RoundPolicy(KeptPolicy):
         return self._holder.ledger
 
     def _go_on_in(self, live: Life) -> None:
-        """Catch up with what was noted since the state was saved, and live there from now on."""
+        """Apply the events that were logged since the state was saved, and use the folder from now on."""
         holder = self._holder
         for record in live.earlier(
             holder.lineage, holder.position, lived=holder.lived, follows=holder.follows
@@ -790,7 +818,7 @@ class RoundPolicy(KeptPolicy):
 
     @in_turn
     def _live_in(self, live: Life, key: StateKey | None) -> None:
-        """Begin to live in an empty folder."""
+        """Write the first state of a new policy into an empty folder, and use the folder from now on."""
         if live.lineage is not None and not self._charged and not self._holder.position:
             self._holder.lineage = self._book.lineage = live.lineage
         self._charge()
@@ -803,7 +831,7 @@ class RoundPolicy(KeptPolicy):
         self._book.before = self._holder.note
 
     def _replay(self, kind: bytes, content: bytes) -> None:
-        """Make a change again that was noted, unless it was made."""
+        """Apply an event of the log, unless it was applied before."""
         before, self._book.before = self._book.before, None
         try:
             told = self._book.replayed(kind, content)
@@ -813,11 +841,11 @@ class RoundPolicy(KeptPolicy):
             self._book.before = before
 
     def close(self) -> None:
-        """Leave the folder that it lives in to another process; nothing more is answered.
+        """Unlock the policy's folder for another process. Further calls are refused.
 
         Raises:
-            OSError: the disk refused to write down how far the log of rounds reaches. The folder is left all
-                the same, and nothing that was answered is lost.
+            OSError: The disk refused the end file of the log of rounds. The folder is unlocked nevertheless,
+                and no answer is lost.
         """
         self._holder.close()
 
@@ -847,15 +875,15 @@ class RoundPolicy(KeptPolicy):
 
 @contextmanager
 def round_taken(what: str = "round") -> Iterator[None]:
-    """What is refused inside has taken its round, and says so to its caller."""
+    """Add to an InvalidData error from the block that the round is taken."""
     try:
         yield
     except InvalidData as error:
-        raise InvalidData(f"{error}; the {what} is taken, and counts nothing") from None
+        raise InvalidData(f"{error}; the {what} is taken and contributes nothing") from None
 
 
 def _marks_or_none(available: object, count: int) -> BoolArray:
-    """(count,) a person's marks; nothing is on offer if they are none."""
+    """Return a mask (count,) of available rows; no row is available if the mask is malformed."""
     try:
         return _checks.as_marks(available, (count,), name="available")
     except InvalidData:
@@ -863,5 +891,5 @@ def _marks_or_none(available: object, count: int) -> BoolArray:
 
 
 def _is_set(brought: object, *, axes: int) -> bool:
-    """Whether this is an array of candidate rows, which a table's row or a list is not."""
+    """Return True for an array with this number of axes, which means candidates and not contexts."""
     return isinstance(brought, np.ndarray) and brought.ndim == axes
