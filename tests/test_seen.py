@@ -93,7 +93,7 @@ def test_an_object_says_what_it_promises_and_how_far_it_is(name):
     assert line.startswith(f"{name}({numbers}")
     assert page.startswith(f"<code>{name}(")
     promise = thing if name == "Guarantee" else getattr(thing, "guarantee", None)
-    assert ("What is promised" in page) == (promise is not None)
+    assert ("<summary>Guarantee" in page) == (promise is not None)
     if promise is not None:
         assert html.escape(promise.explain()) in page
     for secret in (SECRET, "77.25", "0.8125"):

@@ -1,25 +1,25 @@
-"""Private decisions: bandits and Bayesian optimisation that do not give away the people they learn from.
+"""Contextual bandits and Bayesian optimisation with differential privacy.
 
-Whom do the people in the data trust? The answer chooses the room:
+Each trust model has a package:
 
-- `dpbandits.central`: one trusted server sees raw data and promises joint differential privacy.
-- `dpbandits.local`: nobody is trusted; only private reports leave a person's own device.
-- `dpbandits.outsourced`: the data's owner publishes a table once, and a stranger optimises over it.
-- `dpbandits.lab`: nobody is protected; worlds, baselines and evaluation.
+- `dpbandits.central`: a trusted server sees raw data and gives joint differential privacy.
+- `dpbandits.local`: no server is trusted; each user's client sends locally private reports only.
+- `dpbandits.outsourced`: the owner of a table releases it once, and another party optimises over the release.
+- `dpbandits.lab`: simulated worlds, baselines and evaluation, without protection.
 
-What a policy is built from:
+A policy is built from these parts:
 
-- `dpbandits.kernels` and `dpbandits.features`: what the unknown function looks like.
+- `dpbandits.kernels` and `dpbandits.features`: models of the unknown function.
 - `Box`, `Finite`, `Product`, `Arms`, `RewardRange`, `Schema` (of `Range`, `Categories`, `DateRange` and
   `Cycle`): public bounds.
-- `JointDP`, `LocalDP`, `RowDP`: what is promised; `SecureNoise`, `SimulatedNoise`: how noise keeps it.
-- `MemoryLedger`, `SQLiteLedger`: the witness of what was spent and of which copy of a state goes on.
+- `JointDP`, `LocalDP`, `RowDP`: privacy guarantees. `SecureNoise`, `SimulatedNoise`: sources of noise.
+- `MemoryLedger`, `SQLiteLedger`: privacy budgets, and detection of copied or rolled-back states.
 
-Worlds to try it in are in `dpbandits.lab.worlds`, what it did there is measured by
-`dpbandits.lab.evaluation`, and `dpbandits.audit` attacks it. Tables get in through `dpbandits.tables`,
-and other libraries through `dpbandits.adapters`.
+`dpbandits.lab.worlds` has worlds to try a policy in, and `dpbandits.lab.evaluation` measures it there.
+`dpbandits.audit` attacks guarantees. `dpbandits.tables` reads tables, and `dpbandits.adapters` connects other
+libraries.
 
-Every name here is loaded on first use, so that `import dpbandits` costs next to nothing.
+Every name here is imported on first use, so that `import dpbandits` is fast.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""Arguments that do not fit a call, in the library's words: what is missing, unknown or needs its name.
+"""`worded`: clear errors for calls whose arguments are missing, unknown or need their name.
 
-Python's own `TypeError` names one thing at a time and nothing to write instead. `worded` goes over whatever
-people call by hand; it costs one more frame, and looks at a signature only when a call has failed.
+Python's own `TypeError` names one problem at a time and does not say what to write instead. `worded`
+decorates functions that users call by hand. It costs one more stack frame, and reads a signature only after a
+call has failed.
 """
 
 import dataclasses
@@ -18,14 +19,14 @@ __all__ = ["caller_level", "misfit", "worded"]
 T = TypeVar("T", bound=Callable[..., Any])
 
 _LONGEST_NAME = 40
-"""Characters of an unknown argument's name that are shown."""
+"""Largest number of characters shown of an unknown argument's name."""
 
 _MOST_SHOWN = 6
-"""Arguments of a call that are written out; of more, those that it cannot do without."""
+"""Largest number of arguments that a message shows. Of more arguments, only the required ones are shown."""
 
 
 def worded(call: T) -> T:
-    """Decorator of a function or class: a call that Python cannot bind raises `InvalidCall`.
+    """Decorate a function or class so that a call with arguments that do not fit raises `InvalidCall`.
 
     Example:
         >>> @worded
@@ -56,13 +57,13 @@ def worded(call: T) -> T:
 def misfit(
     error: TypeError, call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
 ) -> InvalidCall | None:
-    """What to raise instead of a call's error; None where the call was bound: the error is of what it did."""
+    """Return the error to raise instead of `error`; None if the arguments fit and it has another cause."""
     said = _said(call, given, named)
     return None if said is None else InvalidCall(said).with_traceback(error.__traceback__)
 
 
 def caller_level() -> int:
-    """The `stacklevel` of a warning that names the line outside this package which called it."""
+    """Return the `stacklevel` with which a warning names the calling line outside this package."""
     level, frame = 1, inspect.currentframe()
     frame = None if frame is None else frame.f_back
     while frame is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
@@ -71,7 +72,7 @@ def caller_level() -> int:
 
 
 def _said(call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> str | None:
-    """What is wrong with the arguments; None where the call takes them."""
+    """Return the message about arguments that do not fit; None if they fit."""
     parameters = dict(inspect.signature(call).parameters)
     name = call.__name__
     if name == "__init__":
@@ -105,7 +106,7 @@ def _said(call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, An
 
 
 def _names(parameters: Mapping[str, inspect.Parameter]) -> tuple[list[str], list[str], bool]:
-    """Names of arguments, of those that `**options` stands for, and whether it may be any."""
+    """Return the names of arguments and of `**options: Unpack[...]`, and True if any name is allowed."""
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     shared = _shared(parameters)
     return (
@@ -116,25 +117,25 @@ def _names(parameters: Mapping[str, inspect.Parameter]) -> tuple[list[str], list
 
 
 def _shared(parameters: Mapping[str, inspect.Parameter]) -> list[Any]:
-    """The typed dictionary that `**options: Unpack[...]` stands for."""
+    """Return the typed dictionaries of `**options: Unpack[...]`."""
     rest = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
     return [known for p in rest for known in get_args(p.annotation)[:1] if is_typeddict(known)]
 
 
 def _form(name: str, shown: Iterable[str], places: Sequence[str]) -> str:
-    """The call as it is written: `RowDP(epsilon=..., distance=...)`."""
+    """Return the call as code, such as `RowDP(epsilon=..., distance=...)`."""
     return f"{name}({', '.join(one if one in places else f'{one}=...' for one in shown)})"
 
 
 def _instead(unknown: str, parameters: Mapping[str, inspect.Parameter], options: Sequence[str]) -> str:
     takes = [*_names(parameters)[0], *options]
-    for parameter in parameters.values():  # epsilon, of privacy=
+    for parameter in parameters.values():  # for example, epsilon is a field of privacy=
         for kind in (parameter.annotation, *get_args(parameter.annotation)):
             fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
             if any(field.name == unknown for field in fields):
-                return f"it stands in {parameter.name}={kind.__name__}({unknown}=...)"
+                return f"pass {parameter.name}={kind.__name__}({unknown}=...)"
     begun = [one for one in takes if one.startswith(unknown) or unknown.startswith(f"{one}_")]
-    for close in [*begun, *difflib.get_close_matches(unknown, takes, 1)]:  # eps, user_id
+    for close in [*begun, *difflib.get_close_matches(unknown, takes, 1)]:  # for example, eps or user_id
         return f"did you mean {close}=?"
     return f"it takes {', '.join(f'{one}=' for one in takes)}"
 

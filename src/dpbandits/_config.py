@@ -1,10 +1,10 @@
-"""One way to write an object down as JSON and to build it anew: `Configured`.
+"""`Configured`: objects that are written as JSON and rebuilt from it.
 
-A configured object is described by its constructor's parameters, which for a dataclass are its fields; of
-`**shared: Unpack[Options]`, a `TypedDict`, they are the options. It keeps each under an attribute of the same
-name; `to_config` writes them in the constructor's order, with arrays as lists and configured objects as their
-own configurations, and `from_config` hands them back to the constructor, which checks them. What is not plain
-JSON is parsed first, by `config_parsers`.
+A configured object is described by its constructor's parameters, each of which is also an attribute. For a
+dataclass these are its fields; `**shared: Unpack[Options]` stands for the options of that `TypedDict`.
+`to_config` writes them in the constructor's order, with arrays as lists and configured objects as
+configurations. `from_config` passes them to the constructor, which checks them. Values that are not plain
+JSON are parsed first, by `config_parsers`.
 
     @KERNELS.add("Scaled", kernel=KERNELS.read)  # {"type": "Scaled", "kernel": {...}, "variance": 2.0}
     @dataclass(frozen=True, kw_only=True)
@@ -12,14 +12,13 @@ JSON is parsed first, by `config_parsers`.
         kernel: Kernel
         variance: float
 
-A `Registry` knows the classes of one kind and reads whichever a configuration names. Where a class has no
-`config_type` nothing is named: {"low": 0.0, "high": 1.0}. Types are written into files: renaming a class
-leaves its type as it is.
+A `Registry` has the classes of one kind, and builds the class that a configuration names. A class without
+`config_type` writes no name: {"low": 0.0, "high": 1.0}. Names are written into files, so renaming a class
+must not change its `config_type`.
 
-Without a registry, as for policies, a class sets these itself: `config_label = "policy"`, `config_type` the
-kind, `config_omits` what a configuration does not hold (`account`, parameters that another one has
-replaced), `config_parsers` how the rest is read. `arguments` is the half of `from_config` before the
-constructor.
+Policies have no registry. They set `config_label = "policy"`, `config_type`, `config_parsers`, and
+`config_omits` for parameters that are not written (`account`, and parameters that others have replaced).
+`arguments` is the part of `from_config` before the constructor.
 """
 
 import inspect
@@ -39,11 +38,11 @@ Parser = Callable[[Any], Any]
 
 
 _JSON = frozenset({int, float, str, bool, type(None)})
-"""Types whose objects stay as they are."""
+"""Types of values that are JSON already."""
 
 
 def plain(value: object) -> Any:
-    """A parameter as JSON values: arrays and tuples as lists, configured objects as configurations."""
+    """Return a parameter as JSON values: arrays and tuples as lists, configured objects as configurations."""
     if hasattr(value, "to_config"):
         return value.to_config()
     if isinstance(value, (np.ndarray, np.generic)):
@@ -56,7 +55,7 @@ def plain(value: object) -> Any:
 
 
 def parse_fields(fields: Mapping[str, Any], parsers: Mapping[str, Parser]) -> dict[str, Any]:
-    """The fields of a configuration, those that have a parser through it; None stays None.
+    """Return the fields of a configuration, parsed by their parser if they have one. None stays None.
 
     Example:
         >>> parse_fields({"low": [1, 2], "name": None, "n": 3}, {"low": tuple, "name": str})
@@ -69,17 +68,17 @@ def parse_fields(fields: Mapping[str, Any], parsers: Mapping[str, Parser]) -> di
 
 
 _PARAMETERS: dict[type, tuple[str, ...]] = {}
-"""What `inspect` found out about a class: asked once."""
+"""Cache of the constructor parameters of each class, because `inspect.signature` is slow."""
 
 
 def config_of(thing: Any) -> dict[str, Any]:
-    """The configuration of an object whose class has the attributes of `Configured`."""
+    """Return the configuration of an object whose class has the attributes of `Configured`."""
     label = {thing.config_label: thing.config_type} if thing.config_type else {}
     return label | {name: plain(getattr(thing, name)) for name in _parameters(type(thing))}
 
 
 def arguments_of(cls: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The parsed arguments of the constructor of a class that has the attributes of `Configured`."""
+    """Return the parsed constructor arguments for a class that has the attributes of `Configured`."""
     fields = dict(config)
     if cls.config_type and fields.pop(cls.config_label, None) != cls.config_type:
         raise InvalidParameter(f"expected {cls.config_label} {cls.config_type!r}")
@@ -87,13 +86,13 @@ def arguments_of(cls: Any, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Configured:
-    """Something that is described by its constructor's parameters; see the module.
+    """Base class of objects that are described by their constructor's parameters; see the module.
 
     Attributes:
-        config_type: what a configuration calls this class; empty where it names nothing.
-        config_label: the field that holds `config_type`.
-        config_parsers: parameter -> how it is read from JSON.
-        config_omits: parameters that are not written.
+        config_type: Name of this class in configurations; empty if configurations have no name.
+        config_label: Name of the field with `config_type`.
+        config_parsers: Functions that read parameters from JSON, by parameter.
+        config_omits: Names of parameters that are not written.
     """
 
     config_type: ClassVar[str] = ""
@@ -102,27 +101,27 @@ class Configured:
     config_omits: ClassVar[frozenset[str]] = frozenset()
 
     def to_config(self) -> dict[str, Any]:
-        """A JSON-ready description that `from_config` turns back into an equal object."""
+        """Return a JSON-ready dictionary, from which `from_config` builds an equal object."""
         return config_of(self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Build what `to_config()` described.
+        """Build an object from `to_config()`.
 
         Raises:
-            InvalidParameter: the configuration of something else, or values that do not fit.
+            InvalidParameter: The configuration belongs to another class, or its values do not fit.
         """
         with reading(f"the configuration of a {cls.__name__}"):
             return cls(**cls.arguments(config))
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor's arguments that a configuration holds, parsed."""
+        """Return the constructor's arguments in a configuration, parsed."""
         return arguments_of(cls, config)
 
 
 class Valued(Configured):
-    """Configured, and equal where all parameters are, arrays included."""
+    """Base class of configured objects that are equal if all parameters are equal, arrays included."""
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -141,12 +140,13 @@ C = TypeVar("C", bound=Configured)
 
 
 class Registry(Generic[T]):
-    """The classes of one kind, by the types that configurations name.
+    """The classes of one kind, by their names in configurations.
 
     Args:
-        what: one of them, in words: "a kernel".
-        label: the field that names the type.
-        elsewhere: type -> module that registers it when it is first asked for.
+        what: Noun phrase for an object of this kind, such as "a kernel".
+        label: Name of the field with the class's name.
+        elsewhere: Modules that register a class when they are imported, by the class's name. They are
+            imported at the first use of the name.
     """
 
     def __init__(self, what: str, *, label: str = "type", elsewhere: Mapping[str, str] | None = None) -> None:
@@ -154,11 +154,11 @@ class Registry(Generic[T]):
         self._classes: dict[str, type[Configured]] = {}
 
     def add(self, kind: str, **parsers: Parser) -> Callable[[type[C]], type[C]]:
-        """Class decorator: configurations of this type are written and read by the class.
+        """Return a class decorator that registers a class.
 
         Args:
-            kind: its type in configurations.
-            **parsers: the class's `config_parsers`.
+            kind: Name of the class in configurations.
+            **parsers: The class's `config_parsers`.
         """
 
         def register(cls: type[C]) -> type[C]:
@@ -169,10 +169,10 @@ class Registry(Generic[T]):
         return register
 
     def read(self, config: Mapping[str, Any]) -> T:
-        """Build what the configuration describes.
+        """Build the object that a configuration describes.
 
         Raises:
-            InvalidParameter: it names no known type, or its fields do not fit.
+            InvalidParameter: The configuration names no registered class, or its fields do not fit.
         """
         with reading(f"the configuration of {self.what}"):
             kind = config_type(config, self.label)
@@ -185,7 +185,7 @@ class Registry(Generic[T]):
             return built  # type: ignore[no-any-return]
 
     def read_all(self, configs: Sequence[Mapping[str, Any]]) -> tuple[T, ...]:
-        """`read` for each of several."""
+        """Build the objects of several configurations."""
         return tuple(self.read(config) for config in configs)
 
 

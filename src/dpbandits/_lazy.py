@@ -1,6 +1,6 @@
-"""Names that load on first use (PEP 562), so that importing a package costs next to nothing.
+"""Names that are imported on first use (PEP 562), so that importing a package is fast.
 
-Everything is found through the import system, never through source files: the package works from a zip file
+Names are found through the import system, not through source files. So the package also works from a zip file
 and from `.pyc` files alone.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["lazy", "names_of", "needing"]
 
 @contextmanager
 def needing(what: str) -> Iterator[None]:
-    """MissingExtra, saying `what` to install, where an import inside finds nothing."""
+    """Turn an ImportError inside the block into MissingExtra, with a message that says what to install."""
     try:
         yield
     except ImportError as error:
@@ -31,16 +31,16 @@ def lazy(
     *,
     foreign: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package.
+    """Return the `__getattr__` and `__dir__` of a package.
 
     A public module inside the package is found by its name and needs no entry.
 
     Args:
-        package: its `__name__`.
-        homes: module -> names that the package offers from it. The package repeats them as imports under
-            `if TYPE_CHECKING:`, for type checkers; a test compares the two.
-        foreign: names that other libraries use -> what to use here, for the error message. Names that a
-            neighbouring public package offers need no entry.
+        package: Name of the package, its `__name__`.
+        homes: Names that the package exports, by the module that defines them. The package repeats them as
+            imports under `if TYPE_CHECKING:`, for type checkers; a test compares the two.
+        foreign: Names to use here, by their name in other libraries, for the error message. Names that
+            another public package of dpbandits exports need no entry.
     """
     home_of = {name: module for module, names in (homes or {}).items() for name in names}
 
@@ -59,7 +59,7 @@ def lazy(
 
 
 def names_of(module: str) -> Callable[[], list[str]]:
-    """The `__dir__` of a module: what it lists and what Python expects of every module, not its imports."""
+    """Return the `__dir__` of a module, which has its `__all__` and Python's own names, not its imports."""
 
     def names() -> list[str]:
         held = vars(sys.modules[module])
@@ -69,7 +69,7 @@ def names_of(module: str) -> Callable[[], list[str]]:
 
 
 def _listed(module: str) -> list[str]:
-    """Names in `__all__`; none where a package lists none."""
+    """Return the names in `__all__`; none if there is no `__all__`."""
     return list(vars(sys.modules[module]).get("__all__", ()))
 
 
@@ -79,17 +79,17 @@ def _is_module(package: str, name: str) -> bool:
 
 
 def _hint(package: str, name: str, foreign: Mapping[str, str]) -> str:
-    """Where the name is found instead, or else which names the package has."""
+    """Return a hint for an error: the place where the name is found, or else the package's names."""
     place = foreign.get(name) or next(_offered(package, name), "")
     return f": did you mean {place}?" if place else f": it has {', '.join(_listed(package))}"
 
 
 def _offered(package: str, name: str) -> Iterator[str]:
-    """`folder.name` where this package or one that it lists offers the name, in letters of any case."""
+    """Yield `folder.name` if this package or a package that it lists exports the name, in any case."""
     path, listed = sys.modules[package].__path__, _listed(package)
     inside = [one.name for one in iter_modules(path) if one.ispkg and one.name in listed]
-    for place in (package, *(f"{package}.{room}" for room in inside)):
-        with suppress(ImportError):  # a package whose optional dependency is missing gives no hint
+    for place in (package, *(f"{package}.{folder}" for folder in inside)):
+        with suppress(ImportError):  # a package with a missing optional dependency gives no hint
             import_module(place)
             for found in _listed(place):
                 if found.casefold() == name.casefold():

@@ -1,4 +1,4 @@
-"""Lines of JSON: values that anybody may have sent, and files that a long run appends to and resumes from."""
+"""Lines of JSON: untrusted values, and files to which a long run appends and from which it resumes."""
 
 import json
 import math
@@ -11,7 +11,7 @@ __all__ = ["append_line", "finite_number", "json_line", "read_lines"]
 
 
 def finite_number(value: object) -> float | None:
-    """A JSON number as a finite float, or None for everything else."""
+    """Return a JSON number as a finite float; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -22,7 +22,7 @@ def finite_number(value: object) -> float | None:
 
 
 def json_line(text: str) -> Any:
-    """The JSON value of a line, or None: nesting deeper than Python's stack is no message either."""
+    """Return the JSON value of a line; None for text that is not JSON, or is nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -30,7 +30,7 @@ def json_line(text: str) -> Any:
 
 
 def read_lines(path: Path | None) -> Iterator[Any]:
-    """Records in the order of writing; a line that was cut off is left out, and no file has none."""
+    """Yield the records of a file in order. An incomplete line is skipped. A missing file has no records."""
     for line in (
         path.read_text(encoding="utf-8", errors="replace").splitlines()
         if path is not None and path.exists()
@@ -43,7 +43,10 @@ def read_lines(path: Path | None) -> Iterator[Any]:
 
 
 def append_line(path: Path, record: Any) -> None:
-    """Add a record, through to disk; its folder is made, and a line that was cut off is ended first."""
+    """Append a record to a file, through to disk. An incomplete last line is ended first.
+
+    The folder is created if it is missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(record, allow_nan=False)
     with path.open("a+b") as file:

@@ -1,6 +1,6 @@
-"""Limit on the memory of one configuration: a constructor refuses a configuration that needs more.
+"""Memory limit of a configuration. A constructor refuses a configuration that needs more.
 
-The estimate uses public numbers alone. It counts the arrays at the peak, which is usually a release.
+The estimate uses public numbers only. It counts the arrays at the peak, which is usually during a release.
 """
 
 from dpbandits import _checks
@@ -9,23 +9,23 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["FLOAT", "DoesNotFit", "check_fits", "memory_limit", "set_memory_limit"]
 
 FLOAT = 8.0
-"""Bytes of a number in an array."""
+"""Number of bytes of a float64."""
 
 
 class DoesNotFit(InvalidParameter):
-    """A configuration needs more memory than the limit. A saved one is whole all the same."""
+    """A configuration needs more memory than the limit. A saved state with it is not damaged."""
 
 
-_limit = 4 << 30  # a constant, so that a configuration is accepted or refused alike on every machine
+_limit = 4 << 30  # a constant, so that every machine accepts or refuses the same configurations
 
 
 def memory_limit() -> int:
-    """Return the bytes that one configuration may need: 4 GiB, or the value given to `set_memory_limit`."""
+    """Return the memory limit of a configuration in bytes: 4 GiB, or the value set by `set_memory_limit`."""
     return _limit
 
 
 def set_memory_limit(most: int) -> None:
-    """Set the bytes that each configuration may need which this process builds from now on.
+    """Set the memory limit, in bytes, of each configuration that this process builds from now on.
 
     Example:
         >>> set_memory_limit(8 << 30)
@@ -38,7 +38,7 @@ def set_memory_limit(most: int) -> None:
 
 
 def check_fits(needed: float, *, instead: str) -> None:
-    """Raise DoesNotFit if `needed` bytes are more than the limit; `instead` says what to change."""
+    """Raise DoesNotFit if `needed` bytes exceed the limit. `instead` says in the message what to change."""
     if needed > _limit:
         raise DoesNotFit(
             f"this needs about {needed / 1e9:.1f} GB of memory, and the limit is {_limit / 1e9:.1f} GB: "

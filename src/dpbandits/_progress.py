@@ -1,11 +1,11 @@
 """Progress of long work: a bar on a terminal, or a plain line every 15 seconds elsewhere.
 
-The library shows it if you ask for it (`progress=True`); the commands always show it. It goes to standard
-error and holds public numbers only: the name of the work, and finished steps out of a number that is fixed
-beforehand. A secret number of rows or people is never the number of steps.
+The library shows progress with `progress=True`; the commands always show it. It goes to standard error and
+has public numbers only: the name of the work, and the finished steps out of a number that is fixed
+beforehand. A secret number of rows or users is never the number of steps.
 
-A step counts when it is finished. The elapsed time is updated all the time. The time left is estimated from
-finished steps and counts down between them, also during the last step.
+A step counts when it is finished. The elapsed time is updated continuously. The remaining time is estimated
+from finished steps and counts down between them, also during the last step.
 """
 
 import sys
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["watched"]
 
 EVERY = 15.0
-"""Seconds between two plain lines: an hour gives 240 lines."""
+"""Seconds between two plain lines."""
 _QUICK = 1.0
-"""Seconds. Steps that finish earlier, such as those read from a file, do not count in the estimate."""
+"""Seconds within which a finished step is not used for the estimate: it was probably read from a file."""
 
 
 @contextmanager
 def watched(
     what: str, *, total: int | None = None, completed: int = 0, shown: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show the progress of some work; yields a function that updates it.
+    """Show the progress of some work, and yield a function `moved` that updates it.
 
     `moved()` adds one finished step and `moved(3)` adds three; `moved(completed=3, total=9)` sets both
     numbers. `moved(0, doing="rest")` adds no step and names the current part. The bar disappears at the
-    end; the first plain line comes after `EVERY` seconds.
+    end. The first plain line comes after `EVERY` seconds.
 
     Args:
-        what: name of the work.
-        total: number of steps if it is known; a public number.
-        completed: steps that were finished before.
-        shown: nothing is shown if False.
+        what: Name of the work.
+        total: Number of steps, which must be public; None if it is unknown.
+        completed: Number of steps that were finished before.
+        shown: False to show nothing.
     """
     if not shown:
         yield lambda *_, **__: None
@@ -64,7 +64,7 @@ def watched(
         return
 
     class Counted(ProgressColumn):
-        """Steps and times as in a plain line; the times also change between two steps."""
+        """Column with the same text as a plain line. The times change between two steps too."""
 
         def render(self, task: "Task") -> "Text":
             return Text(str(steps))
@@ -81,12 +81,12 @@ def watched(
 
 
 class _Steps:
-    """Finished steps, elapsed time, and estimated time left."""
+    """Finished steps, elapsed time and estimated remaining time of some work."""
 
     def __init__(self, what: str, total: int | None, completed: int) -> None:
         self.what, self.total, self.finished, self.doing = what, total, completed, ""
         self.began = time.monotonic()
-        self._first = self._last = (0.0, completed)  # (seconds, finished steps): the estimate uses both
+        self._first = self._last = (0.0, completed)  # (seconds, finished steps), for the estimate
 
     def moved(
         self,

@@ -1,7 +1,7 @@
-"""Reading what somebody else wrote: one clear error, whatever is wrong with it.
+"""`reading`: one clear error for malformed input from a file or a network.
 
-A configuration is plain JSON values from a file or a network. Code that reads it may assume nothing of its
-types; instead of a check a field, `reading` turns what Python raises on a wrong type into one error.
+Code that reads a configuration cannot rely on the types of its JSON values. Instead of checking every field,
+`reading` turns the errors that Python raises for wrong types into one error.
 """
 
 import json
@@ -18,14 +18,14 @@ __all__ = ["json_object", "reading"]
 _MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, struct.error)
 
 LARGEST_TEXT = 1 << 24
-"""Characters of JSON that are read: a policy of a thousand bins and a hundred arms has a tenth of this."""
+"""Largest number of characters of JSON. A policy with 1,000 bins and 100 arms has a tenth of this."""
 
 
 @contextmanager
 def reading(what: str, error: type[DPBanditsError] = InvalidParameter) -> Iterator[None]:
-    """Turn whatever a malformed value makes Python raise into `error`; errors about state pass.
+    """Turn the exceptions that malformed values cause inside the block into `error`. Errors about state pass.
 
-    The message names the kind of exception, never a value: what is read may be damaged private state.
+    The message names the type of the exception and never a value, because the input may be private state.
 
     Example:
         >>> with reading("a box"):
@@ -48,10 +48,10 @@ def reading(what: str, error: type[DPBanditsError] = InvalidParameter) -> Iterat
 
 
 def json_object(text: str, what: str, error: type[DPBanditsError] = InvalidParameter) -> dict[str, Any]:
-    """The JSON object in `text`; numbers are finite, its size bounded.
+    """Return the JSON object in `text`, which has finite numbers only and a bounded size.
 
     Raises:
-        error: anything else.
+        error: The text is anything else.
     """
     if len(text) > LARGEST_TEXT:
         raise error(f"not {what}: the text is longer than {LARGEST_TEXT} characters")
@@ -69,12 +69,12 @@ def _refuse(_: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if math.isinf(value):  # 1e309 is valid JSON
+    if math.isinf(value):  # 1e309 is valid JSON and beyond the largest float
         raise ValueError
     return value
 
 
 def config_type(config: object, field: str = "type") -> str:
-    """The label of a configuration; empty where it is no mapping or its label is no text."""
+    """Return the label of a configuration; empty if it is not a mapping or its label is not a text."""
     label = config.get(field) if isinstance(config, Mapping) else None
     return label if isinstance(label, str) else ""

@@ -1,7 +1,7 @@
-"""What an object shows of itself: public numbers, in a notebook the promise too, and no private names.
+"""`repr`, notebook view and `dir` of public objects.
 
-Everything shown is a release: `repr` holds numbers that everybody may know, never a count that depends on
-what people brought, and nothing from which noise was not drawn.
+Everything shown counts as a release. So `repr` has public numbers only: no count that depends on users' data,
+and no statistic without noise. A notebook also shows the guarantee. `dir` lists no private names.
 """
 
 import html
@@ -13,7 +13,7 @@ __all__ = ["Seen", "as_html", "no_such", "public_names", "said"]
 
 
 def said(thing: object, **numbers: object) -> str:
-    """`Name(epsilon=1.0, asked=3)`, without numbers that are None.
+    """Return a repr such as `Name(epsilon=1.0, asked=3)`, without numbers that are None.
 
     Example:
         >>> said(3, epsilon=1.0, delta=None)
@@ -24,34 +24,35 @@ def said(thing: object, **numbers: object) -> str:
 
 
 def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """The error of a name that is not there, with what stands for it, if anything does.
+    """Return the error for an unknown attribute, with the name to use instead, if there is one.
 
-    A class raises it in `__getattr__`, under `if not TYPE_CHECKING`: who checks types is told of every name.
+    A class raises it in `__getattr__` under `if not TYPE_CHECKING`, so that type checkers still find unknown
+    names.
     """
     hint = f": use {instead[name]}" if name in instead else ""
     return AttributeError(f"{kind_of(thing)} has no {name!r}{hint}", name=name)
 
 
 def public_names(names: Iterable[str]) -> list[str]:
-    """The names that `dir` lists: no private ones."""
+    """Return the names that `dir` lists, without private ones."""
     return [name for name in names if not name.startswith("_") or name.startswith("__")]
 
 
 def as_html(thing: object) -> str:
-    """The `repr` of an object and its whole guarantee, for a notebook."""
+    """Return the `repr` of an object and its whole guarantee as HTML, for a notebook."""
     promise = getattr(thing, "guarantee", thing)
     explain = getattr(promise, "explain", None)
     line = f"<code>{html.escape(repr(thing))}</code>"
     if explain is None:
         return line
     return (
-        f"{line}<details><summary>What is promised</summary>"
+        f"{line}<details><summary>Guarantee</summary>"
         f'<pre style="white-space: pre-wrap">{html.escape(explain())}</pre></details>'
     )
 
 
 class Seen:
-    """Base of what people meet in a notebook: its `repr` is public, as is its guarantee if it has one."""
+    """Base class of objects with a notebook view: their `repr` and, if they have one, their guarantee."""
 
     __slots__ = ()
 
@@ -59,5 +60,5 @@ class Seen:
         return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
-        """The same as `repr`, and the whole promise, for a notebook."""
+        """Return `repr` and the whole guarantee as HTML, for a notebook."""
         return as_html(self)

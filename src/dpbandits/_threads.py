@@ -1,10 +1,10 @@
-"""`one_thread`: BLAS threads off around work on small matrices, where they cost many times what they save.
+"""`one_thread`: limits BLAS to one thread around work on small matrices, where more threads cost time.
 
 With the default threads of two cores `dpbandits local simulate --users 4000 --epsilon 4` took 14.2 s of CPU
-time without this limit and 1.2 s with it: threads wait for each other longer than they compute.
+time without this limit and 1.2 s with it, because threads wait for each other longer than they compute.
 
 The number of BLAS threads belongs to the process. The first thread that enters sets it, and restores it when
-it leaves. A thread that enters meanwhile changes nothing, so what was there before always comes back.
+it leaves. A thread that enters meanwhile changes nothing, so the original number is always restored.
 """
 
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ _owner: Thread | None = None
 
 @cache
 def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which has to be there to be found
+    import scipy.linalg  # noqa: F401 - loads SciPy's own BLAS, which the controller must find
 
-    return ThreadpoolController()  # it looks for libraries once, which takes a millisecond
+    return ThreadpoolController()  # cached, as searching for loaded libraries takes a millisecond
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside a `with` statement, and restore what was there before."""
-    global _owner  # noqa: PLW0603 - the number of threads is one of the process
+    """Limit BLAS to one thread during the block, and restore the number of threads after it."""
+    global _owner  # noqa: PLW0603 - the number of threads belongs to the process
     with _LOCK:
-        free = _owner is None or not _owner.is_alive()  # in a forked child the others are gone
+        free = _owner is None or not _owner.is_alive()  # a forked child does not have the owner's thread
         if free:
             _owner = current_thread()
     if not free:

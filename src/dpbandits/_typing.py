@@ -1,4 +1,4 @@
-"""Array aliases used in every signature."""
+"""Type aliases of arrays and seeds, for signatures."""
 
 import numpy as np
 from numpy.typing import NDArray

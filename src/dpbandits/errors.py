@@ -1,8 +1,8 @@
-"""The exception tree: everything the library raises on purpose is a `DPBanditsError`.
+"""The exceptions of the library. All of them are subclasses of `DPBanditsError`.
 
-Messages say what came, what was expected and what to do. They never contain raw data: an
-exception travels into logs and trackers, so it may name types, shapes, column names and public
-bounds, but no reward, feature value, table cell or user id.
+Messages say what was passed, what was expected and what to do. They never contain raw data, because
+exceptions are written to logs and trackers. They may name types, shapes, columns and public bounds, but no
+reward, feature value, table cell or user id.
 """
 
 __all__ = [
@@ -40,27 +40,27 @@ class DPBanditsWarning(UserWarning):
 
 
 class NothingToLearn(DPBanditsWarning):
-    """By public numbers alone, hardly anything will be learned."""
+    """The public parameters show that the policy will learn hardly anything."""
 
 
 class NothingReleased(DPBanditsWarning):
-    """What is published was computed from no release: it says nothing about anybody."""
+    """A published object was computed from no release, so it has no information from the data."""
 
 
 class InvalidParameter(DPBanditsError, ValueError):
-    """A constructor or command received an argument that it cannot work with."""
+    """An argument of a constructor or command is invalid."""
 
 
 class InvalidCall(InvalidParameter, TypeError):
-    """A call lacks an argument, names one that is not there, or gives one that has to be named."""
+    """A call lacks an argument, has an unknown one, or passes one by position that needs its name."""
 
 
 class InvalidData(DPBanditsError, ValueError):
-    """Candidates, rewards or a table do not have the shape, type or range that was declared."""
+    """Candidates, rewards or a table do not have the declared shape, type or range."""
 
 
 class ProtocolError(DPBanditsError, RuntimeError):
-    """A call came out of order; nothing was changed."""
+    """A call is not allowed now; nothing was changed."""
 
 
 class UnknownDecision(ProtocolError):
@@ -68,27 +68,27 @@ class UnknownDecision(ProtocolError):
 
 
 class AlreadyTold(ProtocolError):
-    """The decision's reward was told or abandoned before."""
+    """The decision was told or abandoned before."""
 
 
 class HorizonExceeded(ProtocolError):
-    """More rounds were asked for than the policy's noise was calibrated to."""
+    """The rounds would exceed the horizon to which the policy's noise is calibrated."""
 
 
 class BudgetExceeded(DPBanditsError):
-    """The request would spend more privacy budget than the account holds; nothing was computed."""
+    """The request would spend more privacy budget than the account has; nothing was computed."""
 
 
 class ContributionExceeded(BudgetExceeded):
-    """A user asked for more rounds than `rounds_per_user` covers; nothing was computed."""
+    """A user's rounds would exceed the contribution bound `rounds_per_user`; nothing was computed."""
 
 
 class StateError(DPBanditsError):
-    """Saved state cannot be used."""
+    """A saved state cannot be used."""
 
 
 class MissingState(StateError, FileNotFoundError):
-    """There is no file or folder at the path that was given."""
+    """There is no file or folder at the path."""
 
 
 class CorruptState(StateError):
@@ -96,19 +96,19 @@ class CorruptState(StateError):
 
 
 class IncompatibleState(StateError):
-    """The file is sound but written by another version or for another object."""
+    """The file is intact but belongs to another version or another object."""
 
 
 class ForkedState(StateError):
-    """Another copy of this state has gone on; continuing here would release twice."""
+    """Another copy of this state has continued; continuing here would release twice."""
 
 
 class BrokenMechanism(DPBanditsError):
-    """The mechanism does not keep its published promise and was not acknowledged as broken."""
+    """The mechanism does not have its published guarantee, and `acknowledge_broken=True` was not passed."""
 
 
 class DataUnavailable(DPBanditsError):
-    """A named dataset cannot be provided here."""
+    """A data set or file is missing or cannot be read."""
 
 
 class MissingExtra(DPBanditsError, ImportError):
@@ -116,4 +116,4 @@ class MissingExtra(DPBanditsError, ImportError):
 
 
 class ServiceUnavailable(DPBanditsError, ConnectionError):
-    """The service was not reached, or did not answer: repeating the request with its id is safe."""
+    """The service was not reached or did not answer. Repeating the request with its id is safe."""
