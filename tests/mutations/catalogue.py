@@ -3596,7 +3596,7 @@ MUTATIONS = (
         "what is acknowledged there is lost, and what is charged there was charged once more elsewhere",
         (
             "service/postgres.py",
-            '            raise StateError(f"this database serves nobody: {row[0]}")\n',
+            '            raise StateError(f"this database is out of service: {row[0]}")\n',
             "            pass\n",
         ),
         tests="tests/service/test_moving.py::"

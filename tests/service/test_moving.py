@@ -220,7 +220,7 @@ def test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left(
         lambda: worker.surveys.absorb_each("tips", [packed_reports(sent[1:])]),
         lambda: worker.ledger.advance("lineage", position=1, digest="0"),
     ):
-        with pytest.raises(StateError, match=r"serves nobody|gone from the store"):
+        with pytest.raises(StateError, match=r"out of service|gone from the store"):
             refused()
     worker.close()
     store = SQLiteStore(tmp_path / "home" / "service.db")

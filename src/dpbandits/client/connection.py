@@ -266,7 +266,9 @@ def error_of(problem: dict[str, Any], status: object, missing: type[DPBanditsErr
 
 def strange() -> ServiceUnavailable:
     """Return the error for an answer that is none of the service's."""
-    return ServiceUnavailable("what answered is not the service: check its address and what is before it")
+    return ServiceUnavailable(
+        "the answer did not come from the service: check the address and any proxy before it"
+    )
 
 
 def _plain(value: Any) -> Any:

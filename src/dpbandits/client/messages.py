@@ -129,7 +129,9 @@ def queued_reward(stored: bytes) -> tuple[str, float | None]:
     try:
         decision, value = json.loads(stored)
     except ValueError:
-        raise CorruptState("the queue holds something that is no reward: give every use its folder") from None
+        raise CorruptState(
+            "the queue has a file that is not a reward: give the queue a folder of its own"
+        ) from None
     return id_text(decision), value
 
 

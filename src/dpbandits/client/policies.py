@@ -150,9 +150,7 @@ class RemotePolicy(Remote):
         count = len(brought)
         lists: list[Any] = [users, ids, arms]
         if any(one is not None and len(one) != count for one in lists):
-            raise InvalidData(
-                f"ask_batch: expected {count} users, ids and arms, one for each that was brought"
-            )
+            raise InvalidData(f"ask_batch: expected {count} users, ids and arms, one for each request")
         each = [[None] * count if one is None else one for one in lists]
         body = [
             request_body(one, user, available=available, name=name, arm=arm, deferred=deferred)
@@ -219,7 +217,9 @@ class RemotePolicy(Remote):
         """
         values = [reward_number(one) for one in rewards]
         if len(values) != len(decision_ids) or None in values:
-            raise InvalidData("tell_batch: expected one number for each decision; abandon those without")
+            raise InvalidData(
+                "tell_batch: expected one number for each decision; abandon decisions without a reward"
+            )
         pairs = zip(decision_ids, values, strict=True)
         body = [{"decision": id_text(one), "reward": value} for one, value in pairs]
         return self._batched("/rewards:batch", "rewards", body, read_receipt, missing=UnknownDecision)

@@ -243,7 +243,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         """The text of the token is in this answer and is never shown again."""
         limits = tokens.Limits.of(message.policies, message.populations)
         if not token.limits.include(limits):
-            raise Problem("out-of-scope", "This token has limits: name some within them.")
+            raise Problem("out-of-scope", "This token has limits: send limits within them.")
         how: dict[str, Any] = {"now": service.now(), "limits": limits, "by": token.id}
         how |= message.model_dump(include={"label", "scopes", "seconds"})
         identity, text = await changed(partial(tokens.make_token, keys=service.keys, **how))

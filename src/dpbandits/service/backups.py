@@ -121,7 +121,7 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
         if not settings.database:
             store = files.enter_context(closing(held_store(folder, files)))
             if (left := store.left()) is not None:
-                raise StateError(f"this folder serves nobody: {left}")
+                raise StateError(f"this folder is out of service: {left}")
             if settings.witness and not Path(settings.witness).is_dir():
                 raise StateError("witness: the folder that this setting names does not exist: make it first")
             if settings.witness and not why_copy(folder, store, settings):
@@ -180,7 +180,7 @@ def back_up(folder: Path, to: Path) -> None:
     if not (folder / STORE).exists():
         raise MissingState("the folder has no data of a service: pass the one given to serve")
     if to.exists():
-        raise StateError("there is something already where the backup is to go: choose another place")
+        raise StateError("the place of the backup exists already: choose another one")
     private_folder(to, what="the backup")
     write_durably(to / MARK, b"a copy: read-only until it is adopted\n")  # first: marks half a copy as well
     with open_regular(folder / KEY) as (file, size):
@@ -206,7 +206,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
     with ExitStack() as files:
         store = files.enter_context(opened_store(folder, settings))
         if not why_copy(folder, store, settings):
-            raise MissingState("this is no copy, or was adopted before")
+            raise MissingState("this is not a copy, or was adopted before")
         goes_on = RowLedger(store, witness=settings.file_witness()).check() or nothing_since
         with store.writing() as writes:
             note_adoption(writes)
@@ -265,7 +265,7 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
     if not (source / KEY).exists():
         raise StateError("--data: expected a worker's folder, which has service.key")
     if to.exists() and not {STORE, KEY} & {one.name for one in to.iterdir()}:
-        raise StateError("there is something already where the folder is to be: choose another place")
+        raise StateError("the new folder exists already: choose another one")
     private_folder(to, what="the new folder")
     if not (to / KEY).exists():
         with open_regular(source / KEY) as (file, size):
@@ -314,7 +314,7 @@ def finish(source: Store, to: Store) -> None:
         with source.reading() as reads:
             moved = reads.one("SELECT value FROM facts WHERE name = 'move'")
         if moved is None or writes.one("SELECT value FROM facts WHERE name = 'move'") != moved:
-            raise StateError("what was here was moved to another place")
+            raise StateError("the service was moved to another place")
         writes.run("DELETE FROM facts WHERE name = 'moving'")
 
 

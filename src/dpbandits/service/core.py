@@ -172,7 +172,7 @@ class Service:
     def refuse_in_a_copy(self) -> None:
         """Raise Problem in a copy that was not adopted."""
         if self.read_only:
-            raise Problem("read-only", "This is a copy that was not adopted: it only reads.")
+            raise Problem("read-only", "This is a copy that was not adopted, so it is read-only.")
 
     def read(self, call: Callable[[Reads], _T]) -> _T:
         """Run a call in a read transaction."""

@@ -109,7 +109,7 @@ def _unreadable(
     except InvalidData as error:
         ask, why = f"{kept.id[:8]}-{slot}-refused", _why(menu, body["context"])
         return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
-    raise StateError("a context was refused that can be read")
+    raise StateError("a valid context was refused")
 
 
 _KNOWN = (
@@ -315,18 +315,16 @@ class Decisions:
             self._refuse_guesses(writes, token, body["id"], now)
             if stored is None:
                 raise Problem(
-                    "erased", "The decision was erased after the retention time; its id stays used."
+                    "erased", "The decision was erased after the retention time; its id cannot be used again."
                 )
             if bytes(stored_body) != digest:
                 told = "an id was used again for another request"
                 for what, subject, _ in self._bounds(token, body["id"]):
                     note_event(writes, now, what, subject, told, by=token)
-                raise Problem(
-                    "other-body", "This id was used for another request: use a new one for another."
-                )
+                raise Problem("other-body", "This id was used for another request: send a new id.")
             return _answered(self._keys.decision_id(int(number)), stored)
         if kept.status != "active":
-            raise Problem("conflict", f"The policy is {kept.status}: it decides for nobody now.")
+            raise Problem("conflict", f"The policy is {kept.status}: it makes no decisions now.")
         _check_shape(kept, body)
         engine = self._engines.use(writes, kept.id)
         answer, ask, status = _answer(engine, kept, body)
@@ -590,7 +588,7 @@ class Decisions:
         """
         known = "SELECT id FROM tokens WHERE id = ?"
         if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
-            raise TryAgain("another worker compares for this token")
+            raise TryAgain("another worker checks this token's ids")
         query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = ? AND subject = ? AND at >= ?"
         for what, subject, most in self._bounds(token, asked_as):
             seen = writes.one(query, what, subject, now - _HOUR)

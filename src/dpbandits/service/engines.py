@@ -581,7 +581,9 @@ def due_after(policy: ServedBandit, released: int) -> int | None:
         InvalidParameter: the policy's `reporting_delay` is a time.
     """
     if not isinstance(policy.tuning.reporting_delay, int):
-        raise InvalidParameter("reporting_delay: a policy of the service waits for rounds, and no time")
+        raise InvalidParameter(
+            "reporting_delay: expected a number of rounds; a policy of the service cannot wait for seconds"
+        )
     return policy.blocks[released] + policy.tuning.reporting_delay if released < len(policy.blocks) else None
 
 
@@ -598,5 +600,5 @@ def refuse_closed(reads: Reads, policy: str) -> None:
     """Raise Problem if `is_closed`."""
     if is_closed(reads, policy):
         raise Problem(
-            "conflict", "The policy came with a backup, and its population is closed: it only reads."
+            "conflict", "The policy came with a backup, and its population is closed, so it is read-only."
         )

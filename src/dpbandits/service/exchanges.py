@@ -119,7 +119,7 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
     """Return the privacy definition, the noise on answers, and the total cost as the curator adds it."""
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
-        raise InvalidParameter("privacy: an outsourced table promises RowDP")
+        raise InvalidParameter("privacy: expected RowDP for an outsourced table")
     noise = None if asked["answers"] is None else AnswerLaplace(**asked["answers"])
     return privacy, noise, cost_of_rows(privacy, noise)
 
@@ -193,7 +193,10 @@ def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[
         raise Problem("conflict", "The exchange has ended, and was erased.")
     if found.status == "open":
         if Upload(canonical(found.description), _inputs(writes, found), found.at) != new:
-            raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
+            raise Problem(
+                "conflict",
+                "The exchange has another release: create another exchange, which is charged again.",
+            )
         return _described(writes, name)
     opening = "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?"
     writes.run(opening, *new, found.id)
@@ -217,10 +220,10 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
     if guarantee.status != "enforced" or guarantee.definition != privacy or noise != promised:
         raise Problem(
             "conflict",
-            "The release promises something else than its population has paid for: nothing was kept.",
+            "The guarantee of the release is not the one that was charged: nothing was stored.",
         )
     if not (type(rows) is int and type(cap) is int and 1 <= cap <= min(rows, exchange.asked["cap"])):
-        raise Problem("conflict", "The release answers more rows than its population has paid for.")
+        raise Problem("conflict", "The release answers more rows than were charged.")
 
 
 def _fetched(reads: Reads, name: str) -> dict[str, Any]:
@@ -316,7 +319,7 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
         raise Problem("erased", "The answer was erased after the retention time; the row stays answered.")
     if asked[0] != "open":
         if (asked[0], asked[1]) != (status, value):
-            raise Problem("conflict", "The row was answered otherwise: each row is answered once.")
+            raise Problem("conflict", "The row has another answer: each row is answered once.")
     else:
         if value is not None and not math.isfinite(value):
             raise Problem("invalid", "answer: expected a finite number.")

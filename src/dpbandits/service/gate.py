@@ -211,7 +211,7 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - else the server would log its text
             problem = problem_of(error)
             if problem.slug == "defect":
-                place = traceback.extract_tb(error.__traceback__)[-1]  # this method is in it, at least
+                place = traceback.extract_tb(error.__traceback__)[-1]  # it has at least this method
                 file = place.filename.rpartition("/")[2]
                 log.error("defect: %s at %s:%s", type(error).__name__, file, place.lineno)
             if not started:
@@ -219,7 +219,9 @@ class Gate:
         finally:
             route = scope.get("route")
             template = str(getattr(route, "path_format", "")) or self._named(scope)
-            method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # else it is anybody's text
+            method = (
+                scope["method"] if scope["method"] in _METHODS else "OTHER"
+            )  # any other text is the caller's
             seconds = time.perf_counter() - began
             self._saw(method, template, status, seconds)
             if log.isEnabledFor(INFO):
@@ -285,7 +287,7 @@ class Gate:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem("malformed", "The request broke off.")
+                        raise Problem("malformed", "The request was cut off.")
                     part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
                     if size > largest:
@@ -294,7 +296,7 @@ class Gate:
                     self._bytes.take(sender, len(part))
                     parts.append(part)
         except TimeoutError:
-            raise Problem("slow", "The request did not come within its time.") from None
+            raise Problem("slow", "The request did not arrive in time.") from None
 
 
 class Doorkeeper:
@@ -498,7 +500,7 @@ def _refuse_beyond(token: Token, path: Mapping[str, Any], paying: str) -> None:
         return
     table, name, said = _named_in(path)
     if not said:
-        raise Problem("out-of-scope", "This is about the whole service: use a token without limits.")
+        raise Problem("out-of-scope", "This route is about the whole service: use a token without limits.")
     reached = limits.reach(name, paying) if table else limits.reach_population(name)
     if not reached:
         raise Problem("not-found", said)
@@ -518,7 +520,7 @@ class _Rates:
         now, most = time.monotonic(), max(rate, 1.0)
         left, then = self._left.get(who, (most, now))
         left = min(most, left + (now - then) * rate)
-        needed = 1.0 if count <= 1 else min(count, most - 1.0)  # its request itself was counted before
+        needed = 1.0 if count <= 1 else min(count, most - 1.0)  # the batch's own request was counted before
         if count > 0 and left < needed:
             return max(1, math.ceil((needed - left) / rate))
         if len(self._left) >= RATES_KEPT and who not in self._left:
@@ -574,7 +576,7 @@ def _nobodys() -> Problem:
 def _busy() -> Problem:
     """Return the problem for too many concurrent requests; it is independent of their content."""
     return Problem(
-        "busy", "Too many others are being answered: repeat the request.", headers={"Retry-After": "1"}
+        "busy", "Too many requests are being answered: repeat the request.", headers={"Retry-After": "1"}
     )
 
 

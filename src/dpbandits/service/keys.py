@@ -80,7 +80,7 @@ class Keys:
         with open_regular(path) as (file, size):
             self._keyed = hashlib.blake2b(key=file.read(_KEY_BYTES), digest_size=_DIGEST_BYTES)
         if size != _KEY_BYTES:
-            raise CorruptState("the service's key is torn or another file: restore it from a backup")
+            raise CorruptState("the service's key file is damaged or another file: restore it from a backup")
 
     def digest(self, what: str, *parts: str) -> bytes:
         """Return a keyed digest of texts for the purpose `what`; the texts are encoded injectively."""

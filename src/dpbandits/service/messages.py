@@ -179,7 +179,7 @@ class PolicyRequest(_Strict):
 
 
 class SurveyRequest(_Strict):
-    """A local policy: a `local.Spec` as `to_json` writes it, and the population of its people."""
+    """Local policy: a `local.Spec` in the form of `to_json`, and its population."""
 
     name: Name
     population: Name
@@ -198,7 +198,7 @@ class RowPromiseRequest(_Strict):
 
 
 class AnswersRequest(_Strict):
-    """Noise on answers, as `AnswerLaplace(epsilon=1, distance=0.5, low=0, high=1)`."""
+    """Noise on answers, such as `AnswerLaplace(epsilon=1, distance=0.5, low=0, high=1)`."""
 
     epsilon: Number
     distance: Number
@@ -207,8 +207,8 @@ class AnswersRequest(_Strict):
 
 
 class ExchangeRequest(_Strict):
-    """An outsourced table: what its release and all answers will promise; without `answers` these are exact,
-    and no promise covers them. `cap`: rows that are answered at most.
+    """Outsourced table with the guarantees of its release and of all answers. Without `answers` the answers
+    are exact, and no guarantee covers them. `cap` is the largest number of answered rows.
     """
 
     name: Name
@@ -252,7 +252,7 @@ class QuestionsRequest(_Strict):
 
 
 class WorkRequest(_Strict):
-    """Which of the curator's workers asks, and for how many rows at most."""
+    """Name of one of the curator's workers, and the largest number of rows for it."""
 
     worker: Annotated[str, Field(min_length=1, max_length=200)]
     most: Annotated[int, Field(ge=1, le=1000)] = 1

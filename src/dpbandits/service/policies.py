@@ -74,7 +74,7 @@ def _built(
     low, high = asked["reward_range"]
     privacy = promise_of(asked["privacy"])
     if not isinstance(privacy, JointDP):
-        raise InvalidParameter("privacy: a policy of a trusted server promises JointDP")
+        raise InvalidParameter("privacy: expected JointDP for a policy")
     tuning = dict(asked.get("tuning") or {})
     if "lag" not in tuning and "seconds" not in str(tuning.get("reporting_delay", 0)):
         tuning["lag"] = max(1, (asked["horizon"] or 0) // LAG_SHARE) if asked["horizon"] else 0
@@ -147,7 +147,7 @@ def check_open(reads: Reads, population: str) -> None:
     if reads.one("SELECT value FROM facts WHERE name = ?", f"closed {population}") is not None:
         raise Problem(
             "conflict",
-            "The population is closed: it came with a backup, and what was spent since is not known here.",
+            "The population is closed: it came with a backup, and later charges are not known here.",
         )
 
 
@@ -224,7 +224,7 @@ def change(
     if if_match not in (kept.etag, "*"):
         raise Problem("changed-meanwhile", "The policy was changed meanwhile: read it again.")
     if kept.status == "retired":
-        raise Problem("conflict", "The policy is retired, and stays so.")
+        raise Problem("conflict", "The policy is retired, which is final.")
     new = canonical(_checked_settings({**kept.settings, **(settings or {})}, kept.asked))
     changing = "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?"
     writes.run(changing, status or kept.status, new, kept.id)

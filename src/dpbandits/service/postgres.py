@@ -226,7 +226,7 @@ def _refuse_unfit(arguments: "tuple[object, ...]") -> None:
         text = value if isinstance(value, str) else ""
         torn = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
         if torn or "\0" in text:
-            raise InvalidData("text: expected no zero byte and no half of a character")
+            raise InvalidData("text: expected no zero byte and no lone surrogate")
 
 
 def _in_words(error: "psycopg.Error", *, committing: bool) -> StateError:
@@ -470,7 +470,7 @@ class PostgresStore(Store):
     def clock(self, reads: Reads) -> float:  # noqa: D102
         row = reads.one("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)")
         if row is None:
-            raise StateError("the database did not say the time")
+            raise StateError("the database returned no time")
         return float(row[0])
 
     @contextmanager
@@ -501,7 +501,7 @@ class PostgresStore(Store):
         with self._begun(_begin_writing() + ("" if moving else _SERVES)) as (connection, begun):
             row = None if moving else begun.fetchone()
             if row is not None:
-                raise StateError(f"this database serves nobody: {row[0]}")
+                raise StateError(f"this database is out of service: {row[0]}")
             with self._ended(PostgresWrites(connection)) as writes:
                 yield writes
 

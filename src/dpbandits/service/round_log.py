@@ -41,7 +41,7 @@ def slot_of(ask: str) -> int:
     """Return the slot in a policy's own id of a decision; raise CorruptState for another text."""
     digits = ask.split("-")[1] if ask.count("-") == 2 else ""
     if not (digits.isascii() and digits.isdigit()):
-        raise CorruptState("the store holds something that is no decision of a policy")
+        raise CorruptState("the store has an invalid id of a decision")
     return int(digits)
 
 
@@ -166,7 +166,7 @@ class StoredLife(Life):
 
     def append(self, kind: bytes, content: bytes) -> None:
         """Raise ProtocolError: a fold answers and records nothing."""
-        raise ProtocolError("rounds of this policy are asked where it is followed")
+        raise ProtocolError("a fold takes no rounds: ask the policy that follows its releases")
 
     def refuse_leftovers(self) -> None:  # noqa: D102
         pass

@@ -78,7 +78,7 @@ def serve_folder(
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its log lines may contain the address
     if service.read_only:
-        log.warning("this is a copy that only reads until `dpbandits service adopt`: %s", service.why_copy)
+        log.warning("this copy is read-only until `dpbandits service adopt`: %s", service.why_copy)
     elif meaning := unnoticed_copies(settings):
         log.warning(meaning)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host

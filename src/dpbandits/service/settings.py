@@ -178,7 +178,7 @@ def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
         try:
             found = tomllib.loads(path.read_text())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidParameter(f"{path.name} is no TOML: {error}") from None
+            raise InvalidParameter(f"{path.name} is not valid TOML: {error}") from None
     unknown = sorted(set(found) - set(known))
     if unknown:
         raise InvalidParameter(f"{path.name}: {unknown} are not known; expected some of {known}")

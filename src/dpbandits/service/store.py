@@ -351,7 +351,7 @@ class Writes(Reads):
     def back(self) -> None:
         """Roll back to the mark."""
         if self._marks is None:
-            raise ProtocolError("nothing is marked")
+            raise ProtocolError("there is no savepoint")
         kept, lost, last = self._marks
         self._connection.execute("ROLLBACK TO one")
         self._connection.execute("RELEASE one")
@@ -504,7 +504,7 @@ class Store(ABC):
         """The open write transaction of this thread; ProtocolError without one."""
         current = self.current
         if current is None:
-            raise ProtocolError("this takes place in the writer's transaction alone")
+            raise ProtocolError("this needs an open write transaction")
         return current
 
     def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
@@ -626,5 +626,5 @@ def _in_words() -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         if name in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
-            raise CorruptState("the service's store is no SQLite database, or a damaged one") from None
+            raise CorruptState("the service's store is not an SQLite database, or is damaged") from None
         raise StateError(f"the service's store could not be used ({name}); nothing was recorded") from None

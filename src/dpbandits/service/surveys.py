@@ -302,7 +302,7 @@ class SharedServer:
             server.merge(counts_for(server, content))
             return
         if kind not in (_BEGUN, _PUBLISHED):
-            raise CorruptState("a row of a local policy is of another kind: use the release of its writer")
+            raise CorruptState("a row of a local policy has an unknown kind: use the version that wrote it")
         published = self.spec.protocol.publishes.from_json(content.decode(), self.spec)
         if kind == _BEGUN:
             server.begin_with(published)
@@ -318,7 +318,7 @@ class SharedServer:
         with reading("the state of a local policy", CorruptState):
             state, _ = decode(io.BytesIO(content), len(content))
             if (state.kind, state.version, state.lineage) != (_STATE, 1, self.spec.fingerprint):
-                raise CorruptState("the state of a local policy is another one's")
+                raise CorruptState("the state belongs to another local policy")
             server = Server.restore(self.spec, state.arrays)
         self._number, self._state_bytes = int(row[0]), len(content)
         return server

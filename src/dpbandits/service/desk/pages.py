@@ -175,7 +175,7 @@ class _Desk:
     def _allow(self, token: Token | None) -> Token:
         """Return the token; raise Problem if it is None, sends too many requests or lacks the scope."""
         if token is None:
-            raise Problem("no-token", "This is no token, or it has ended or was withdrawn.")
+            raise Problem("no-token", "This token is invalid, has ended, or was withdrawn.")
         self._door.slow_down(token.id)
         if token.scopes.isdisjoint(SCOPES):
             raise Problem("out-of-scope", "This token has neither the scope read nor admin.")
