@@ -120,9 +120,12 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     return Hands(monkeypatch)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _patient_service() -> Iterator[None]:
-    """A thread of a busy machine may stand still for longer than the service waits for it."""
+    """A thread of a busy machine may stand still for longer than the service waits for it.
+
+    It comes before the services that the tests of a module share.
+    """
     with pytest.MonkeyPatch.context() as patient:  # its own: a test undoes what it has changed itself
         patient.setattr(postgres, "IDLE_SECONDS", 60.0)
         patient.setattr(gate, "LOOKUP_SECONDS", 60.0)

@@ -8,8 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +29,18 @@ def free_port() -> int:
             return port
 
 
+PATIENT = """
+import runpy
+from dpbandits.service import gate, writer
+gate.LOOKUP_SECONDS = writer.LONGEST_WAIT = 60.0
+runpy.run_module("dpbandits", run_name="__main__", alter_sys=True)
+"""
+"""`python -m dpbandits` whose service waits for longer: its threads may stand still on a busy machine."""
+
+SERVE = [sys.executable, "-c", PATIENT, "serve"]
+"""Command that serves; its options follow."""
+
+
 class ServerProcess:
     """`dpbandits serve` on a folder; begun, it answers."""
 
@@ -39,9 +49,8 @@ class ServerProcess:
         self.begin()
 
     def begin(self) -> None:
-        command = [sys.executable, "-m", "dpbandits", "serve", "--data", str(self._folder)]
         self.process = subprocess.Popen(
-            [*command, "--port", str(self._port), *self._more],
+            [*SERVE, "--data", str(self._folder), "--port", str(self._port), *self._more],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -69,22 +78,14 @@ class ServerProcess:
         return self.send("POST", path, body)
 
     def send(self, method: str, path: str, body: Any) -> Any:
-        """The answer; a request that was not recorded is repeated, as the service says then."""
         request = urllib.request.Request(  # noqa: S310 - loopback
             f"{self.url}{path}",
             json.dumps(body).encode(),
             {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
             method=method,
         )
-        until = time.monotonic() + 60.0
-        while True:
-            try:
-                with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-                    return json.load(reply)
-            except urllib.error.HTTPError as error:
-                if "not-recorded" not in error.read().decode() or time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+            return json.load(reply)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from service import databases
-from service.processes import free_port
+from service.processes import SERVE, free_port
 
 ROOT = Path(__file__).parents[2]
 LINES = re.compile(r"^ *```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -26,7 +26,7 @@ ADDRESS = "127.0.0.1:8080"
 def serving(data: Path) -> Iterator[tuple[str, str]]:
     """Address and first token of `dpbandits serve` on an empty folder."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dpbandits", "serve", "--data", str(data), "--port", "0"],
+        [*SERVE, "--data", str(data), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -189,7 +189,7 @@ class SurveyRequest(_Strict):
 
 
 class RowPromiseRequest(_Strict):
-    """A promise for where one row lies, as `RowDP(epsilon=1, distance=1)`."""
+    """Privacy definition for the place of one row, such as `RowDP(epsilon=1, distance=1)`."""
 
     epsilon: Number
     delta: Number | None = None
