@@ -67,7 +67,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         assert [path.name.startswith("dpbandits-demo-") for path in folder.iterdir()] == [True]
         yield Demo(url, desk.rpartition(" ")[2])
         running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=30) == 0
+        assert running.wait(timeout=60) == 0
     assert list(folder.iterdir()) == []
 
 
