@@ -13,7 +13,7 @@ SAY = {
     "mabwiser_loop": ["last ten: 0."],
     "open_bandit": ["published: 0.", "uniform: 0.2"],
     "optuna_study": ["400 people; 2.0"],
-    "replicas": ["call mail", "This guarantee is kept by the software"],
+    "replicas": ["call mail", "Joint differential privacy, epsilon = "],
     "shop": ["[True, True, True]", "\ncounted", "\nqueued", "{'offer': 'nothing', 'visit': None}"],
     "scikit_learn_log": ["['mail' 'call']", "has made the release that its promise is for"],
     "web_handler": [

@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,38 @@ def test_guarantee_knows_every_policy_by_both_its_names(tmp_path, policy, named)
     path = tmp_path / "policy.json"
     path.write_text(json.dumps(built.to_config() | names))
     assert invoke("guarantee", path).stdout == built.guarantee.explain() + "\n"
+
+
+def test_guarantee_prints_the_annex_and_writes_html_and_pdf(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(config_of_a_policy()))
+    stated = Guarantee.from_json(invoke("guarantee", path, "--json").stdout)
+    assert invoke("guarantee", path, "--annex").stdout == f"{stated.explain()}\n\n\n{stated.annex()}\n"
+    html = tmp_path / "statement.html"
+    done = invoke("guarantee", path, "--html", html)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert html.read_text(encoding="utf-8") == stated.to_html()
+    if find_spec("reportlab") is None:
+        refused = invoke("guarantee", path, "--pdf", tmp_path / "statement.pdf")
+        assert refused.exit_code != 0
+        assert "dpbandits[pdf]" in str(refused.exception)
+    else:
+        invoke("guarantee", path, "--pdf", tmp_path / "statement.pdf", "--paper", "Letter")
+        assert (tmp_path / "statement.pdf").read_bytes() == stated.to_pdf(paper="Letter")
+    assert invoke("guarantee", path, "--pdf", tmp_path / "other.pdf", "--paper", "B5").exit_code != 0
+
+
+def test_guarantee_reads_a_statement_that_was_kept_as_json(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(config_of_a_policy()))
+    kept = tmp_path / "statement.json"
+    kept.write_text(invoke("guarantee", path, "--json").stdout)
+    assert invoke("guarantee", kept).stdout == invoke("guarantee", path).stdout
+    fields = json.loads(kept.read_text()) | {"epsilon": 0.1}
+    kept.write_text(json.dumps(fields))
+    refused = invoke("guarantee", kept)
+    assert refused.exit_code != 0
+    assert "does not prove" in str(refused.exception)
 
 
 def test_guarantee_reads_a_short_toml(tmp_path):

@@ -1,9 +1,11 @@
 """Every statement of the library: a page to sign that names every assumption, and an annex with all texts."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,15 +219,19 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+FAMILIES = (policies, block_releases, menus, logs, beginnings, published, reports, rows)
+
+
+@cache
+def statements(family: Callable[[], Iterator[Guarantee]]) -> tuple[Guarantee, ...]:
+    return tuple(family())
+
+
 @pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
-@pytest.mark.parametrize(
-    "family",
-    [policies, block_releases, menus, logs, beginnings, published, reports, rows],
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(family):
     seen = set()
-    for promised in family():
+    for promised in statements(family):
         page, annex = one_line(promised.explain()), one_line(promised.annex())
         assert words(page) <= MOST_WORDS, (words(page), promised.explain())
         names = [(one.part, one.name) for one in promised.assumptions]
@@ -238,7 +244,7 @@ def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(f
                 assert f"[ ] {one.name[0].upper()}{one.name[1:]}: {one.line}" in page
             else:
                 assert one.name in page.lower()
-        for jargon in ("phi", "lattice unit", "{"):
+        for jargon in ("phi", "lattice unit", "lattice step", "{"):
             assert jargon not in page + " ".join(record.describe() for record in promised.mechanisms), jargon
         assert all(record.scale * record.step < 1e7 for record in promised.mechanisms)
         assert ("Signature" in page) == (promised.status == "enforced")
@@ -247,3 +253,11 @@ def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(f
         ) or promised.status in ("broken", "none")
         seen.add(promised.status)
     assert seen
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
+def test_the_page_on_nist_800_226_names_every_unchecked_assumption_and_no_other():
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "nist-800-226.md"
+    named = set(re.findall(r"\*([a-z][a-z ']+)\*", page.read_text())) - {"you check", "broken"}
+    every = [one for family in FAMILIES for promised in statements(family) for one in promised.assumptions]
+    assert named == {one.name for one in every if not one.enforced}

@@ -186,7 +186,11 @@ def room_assumptions(
     put_back = LAST_CALLS if witnessed_rounds else NOT_PUT_BACK
     rule, which = (EVERY_ASK, "rounds") if asks else (EVERY_ROW, "rows")
     rule = rule.format(**(WITH_IDS if setting.user_ids else dict.fromkeys(WITH_IDS, "")))
-    one_id = unchecked("one id per person", f"All {which} of one person, and no others, carry one id.")
+    one_id = unchecked(
+        "one id per person",
+        f"All {which} of one person, and no others, carry one id. A person has no second id, and nobody else "
+        "uses it.",
+    )
     parameters = unchecked(
         "public parameters",
         "No parameter was chosen by looking at private data. "

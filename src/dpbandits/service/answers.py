@@ -173,7 +173,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
         {
             **_PREVIEW,
             "releases_after_rounds": [1250, 3000, 6500],
-            "statement": "Promise: joint differential privacy, epsilon = 1, ...",
+            "statement": "PRIVACY STATEMENT\n\nPromise: Joint differential privacy, epsilon = 1, ...",
             "warnings": Of([], [str]),
         },
     ),

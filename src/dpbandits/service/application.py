@@ -93,7 +93,7 @@ _TOKEN = {
     "scopes": ["decide", "reward"],
 }
 _STATED = {
-    "statement": "Promise: joint differential privacy, epsilon = 1, ...",
+    "statement": "PRIVACY STATEMENT\n\nPromise: Joint differential privacy, epsilon = 1, ...",
     "guarantee": {"epsilon": 1.0, "delta": 1e-6},
 }
 _RELEASE = {"version": 1, "rounds": 1000, "made_at": 1767225600.0}
@@ -360,7 +360,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
     @route("GET /{policy}/guarantee", "Get the statement of the guarantee", _STATED, "conflict")
     def get_guarantee(policy: PolicyName, token: Reader) -> Response:
-        """`statement` is prose, and `guarantee` is the same as JSON."""
+        """`statement` is the page to sign, as text; `guarantee` is everything, as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")

@@ -94,4 +94,4 @@ class GaussianRows(LatticeMechanism):
 
     def describe(self) -> str:
         """Return the law in words."""
-        return f"{self.noise.gaussian_law} (sigma {self.sigma:.6g} lattice steps of {self.step:.6g})"
+        return self.noise.gaussian_law

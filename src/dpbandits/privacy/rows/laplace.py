@@ -91,7 +91,7 @@ class L2Laplace(LatticeMechanism):
 
     def describe(self) -> str:
         """Return the law in words."""
-        return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
+        return "L2-Laplace on a lattice"
 
 
 @worded
