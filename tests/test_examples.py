@@ -15,7 +15,7 @@ SAY = {
     "optuna_study": ["400 people; 2.0"],
     "replicas": ["call mail", "Joint differential privacy, epsilon = "],
     "shop": ["[True, True, True]", "\ncounted", "\nqueued", "{'offer': 'nothing', 'visit': None}"],
-    "scikit_learn_log": ["['mail' 'call']", "has made the release that its promise is for"],
+    "scikit_learn_log": ["['mail' 'call']", "has made its one release"],
     "web_handler": [
         "200 OK True",
         "404 Not Found",

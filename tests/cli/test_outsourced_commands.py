@@ -147,7 +147,7 @@ def test_answers_by_a_command_and_noised(table):
     assert done.returncode == 0, done.stderr
     done = optimise(table, "--steps", "5", answers=answers)
     assert done.returncode == 1
-    assert "answers 4 rows at most" in done.stderr
+    assert "expected at most 4, the curator" in done.stderr
 
 
 def test_one_clear_error_each(table):

@@ -2800,8 +2800,7 @@ MUTATIONS = (
         "rows of epsilon 1 are promised at epsilon 0.25",
         (
             "outsourced/curator/curator.py",
-            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)"
-            "  # of one row\n",
+            "        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)\n",
             "",
         ),
         tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",

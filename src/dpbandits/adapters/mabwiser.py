@@ -41,7 +41,7 @@ from dpbandits.tables.menu import Menu
 __all__ = ["MAB"]
 
 _KEPT = 4096
-"""Number of named users' open decisions above which those that can no longer be told are removed."""
+"""Number of decisions of named users above which those that are no longer pending are removed."""
 
 _FIXED = (
     "arms are public and fixed: features, noise and schedule were made for them. Build a new policy, with a "

@@ -172,8 +172,8 @@ class PipeAnswers(StreamAnswers):
     """The modeler's end of the pipe: it starts the curator's command, sends requests and checks replies.
 
     Args:
-        command: Command that starts the curator's process, for instance `dpbandits outsourced answer
-            secret/`, or `ssh` to its host. It is split like a shell command; no shell is involved.
+        command: Command that starts the curator's process, such as `dpbandits outsourced answer secret/`,
+            or `ssh` to its host. It is split like a shell command; no shell is involved.
         release_id: Id of the modeler's release.
 
     Raises:

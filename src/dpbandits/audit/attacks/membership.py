@@ -95,7 +95,7 @@ def attack_reward(
     known, guessed = secrets[:trials], secrets[trials:]
     high, low = views[:trials][known], views[:trials][~known]
     if len(high) == 0 or len(low) == 0:
-        raise InvalidParameter("attack: all training coins fell alike; take more trials or another seed")
+        raise InvalidParameter("attack: all training trials have one reward: use more trials or another seed")
     threshold = 0.5 * (high.mean() + low.mean())
     guesses = views[trials:] > threshold  # a higher reward never lowers the prediction
     bound = first.guarantee.membership_bound()

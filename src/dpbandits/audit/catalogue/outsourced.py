@@ -26,7 +26,7 @@ _WIDTH = 50.0
 """Width of the public cube in one dimension."""
 
 _REFUSED = -1e9
-"""Stands for a refusal among answers."""
+"""Number that stands for a refusal among answers."""
 
 _policy = partial(listed, ENTRIES, scope="policy")
 _row = partial(_policy, sees="one row of the release directory", neighbours="the row at the stated distance")

@@ -264,7 +264,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         """Return the counter of reports, which adds integers."""
         return (_Integers(self.release.mechanism.size, self.clamp),)
 
-    # -- the device's part: from a context to a private payload --------------------------------------
+    # -- the client: from a context to a private payload ---------------------------------------------
 
     def own(self, privacy: JointDP | None) -> JointDP:
         """Return the contract's guarantee, the same for every client; see `ReportProtocol.own`."""

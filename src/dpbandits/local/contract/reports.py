@@ -348,7 +348,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def label(self, arm: int) -> Any:
-        """Return the answer of a device: the arm's label, or the row of the candidates."""
+        """Return the answer of a client: the arm's label, or the row of the candidates."""
 
     @abstractmethod
     def check(self, context: Any) -> None:

@@ -421,7 +421,7 @@ class CellReports(ReportProtocol[PublishedArms]):
     def _classes(self) -> tuple[float, ...]:
         return tuple(self._spec.epsilons) or (self._spec.privacy.epsilon,)
 
-    # -- the device's part: from a context to a private payload --------------------------------------
+    # -- the client: from a context to a private payload ---------------------------------------------
 
     def own(self, privacy: LocalDP | None) -> LocalDP:
         """Return the contract's guarantee, or that of one of its classes; see `ReportProtocol.own`."""

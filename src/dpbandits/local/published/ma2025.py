@@ -5,12 +5,13 @@ U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. 
 after another before the target, m = 0, with arms of their own. In a bin of depth s, with t_m the number of
 users of crowd m since the bin was made, n the size of the largest crowd, and 0/0 = 0,
 
-```
-weight (27)    lambda_m = min(|epsilon_m^2 sum U_m/t_m|, 1[t_m >= ln(n)^2])
-estimate (26)  f = sum_m lambda_m sum V_m / sum_m lambda_m sum U_m
-radius (28)    r = sqrt(C_n sum_m lambda_m^2 max(t_m/epsilon_m^2, sum U_m)) / |sum_m lambda_m sum U_m|
-bias (17)      tau_s = 2 sqrt(dim) 2^(-s/dim)
-```
+    weight (27): lambda_m = min(|epsilon_m^2 sum U_m/t_m|, 1[t_m >= ln(n)^2])
+
+    estimate (26): f = sum_m lambda_m sum V_m / sum_m lambda_m sum U_m
+
+    radius (28): r = sqrt(C_n sum_m lambda_m^2 max(t_m/epsilon_m^2, sum U_m)) / |sum_m lambda_m sum U_m|
+
+    bias (17): tau_s = 2 sqrt(dim) 2^(-s/dim)
 
 An arm is eliminated if f + 2 r < f' - 2 r' for another arm; both radii must be known. A bin is halved along
 one of its longest edges when r < tau_s for some remaining arm. Its halves start with empty sums and its

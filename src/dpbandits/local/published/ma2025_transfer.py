@@ -7,11 +7,11 @@ Sources m = 1..M are processed one after another, in any order, then the target,
 and V of the bins and arms that are active at that moment, with Laplace(4/epsilon_m) noise. In a bin, with n_m
 the number of users of crowd m since it became active and n_e = max_m n_m min(1, epsilon_m)^2,
 
-```
-weight (27)   lambda_m = min(1, epsilon_m^2 U_m/n_m), 0 before n_m >= floor(log2 n_e)^2,
-estimate      f = sum_m lambda_m V_m / sum_m lambda_m U_m,
-radius (28)   r = sqrt(2 log2 n_e) sqrt(sum_m lambda_m^2 max(U_m, n_m/epsilon_m^2))/|sum_m lambda_m U_m|.
-```
+    weight (27): lambda_m = min(1, epsilon_m^2 U_m/n_m), 0 before n_m >= floor(log2 n_e)^2,
+
+    estimate: f = sum_m lambda_m V_m / sum_m lambda_m U_m,
+
+    radius (28): r = sqrt(2 log2 n_e) sqrt(sum_m lambda_m^2 max(U_m, n_m/epsilon_m^2))/|sum_m lambda_m U_m|.
 
 These weights minimise the radius: max(U_m, n_m/epsilon_m^2) is V_m's variance up to a constant, and the best
 weight U_m/max(U_m, n_m/epsilon_m^2) is lambda_m. Elimination, splits and the bias tau_s are those of

@@ -4,9 +4,7 @@ Users choose uniformly among the remaining arms of their bin. For every active b
 U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s that has
 been active for t users, with n_e = n min(1, epsilon)^2,
 
-```
-f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|.
-```
+    f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|.
 
 Arm l is eliminated if f_l + 2 max(r_l, tau) < max_k f_k - 2 max(r_k, tau). That is, the intervals of
 half-width 2 r, or of the bin's bias tau_s = 2 sqrt(dim) 2^(-s/dim), do not overlap. A bin is replaced by its

@@ -296,7 +296,9 @@ class ReportCounts(Generic[PublishedT]):
         known = self.versions.get(published.version)
         if known is not None:
             if known.lineage != lineage:
-                raise IncompatibleState(f"version {published.version} is another one here: another lineage")
+                raise IncompatibleState(
+                    f"version {published.version} has other contents here: it has another lineage"
+                )
             return
         mechanisms = self.spec.protocol.counted_by(published) * self._groups
         self.versions[published.version] = OpenVersion(
@@ -444,7 +446,7 @@ class ReportCounts(Generic[PublishedT]):
         """Raise IncompatibleState unless reports and nonces are equal in number and the sums are possible."""
         if self.accepted != len(self.seen):
             raise IncompatibleState(
-                f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: expected as many"
+                f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: expected equal numbers"
             )
         for version in self.versions.values():
             version.check()

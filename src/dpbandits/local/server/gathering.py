@@ -43,7 +43,10 @@ class Gathering(Generic[GivenT, GotT]):
         self._acting = False
 
     def __call__(self, given: GivenT) -> GotT:
-        """Process this call, alone or in a group, and return its result. Errors of `act` and `turn` pass."""
+        """Process this call, alone or in a group, and return its result.
+
+        Errors of `act` and `turn` are passed on.
+        """
         call: _Call[GivenT, GotT] = _Call(given)
         with self._changed:
             self._waiting.append(call)

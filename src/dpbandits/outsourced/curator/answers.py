@@ -78,9 +78,9 @@ class AnswerLog:
             )
 
     def append(self, row: int, answer: float | None = None) -> None:
-        """Make an answer, or without one the start of an evaluation, durable and witnessed, after `settle`.
+        """Record an answer, or the start of an evaluation if it is None, durably and witnessed.
 
-        The answer may be given, or the row evaluated, only after this returns.
+        Call `settle` first. The answer may be given, or the row evaluated, only after this returns.
 
         Raises:
             ForkedState: another copy was faster; this record never counts.

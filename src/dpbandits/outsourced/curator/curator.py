@@ -101,8 +101,8 @@ class Curator(Held):
         ids: Name of the column of the rows' own ids, which functions and commands receive as text. If None,
             the id is the row's place in the table.
         user: Name of the column of the person who owns the row. The first `privacy.rows_per_user` rows of
-            each person are released, and the others left out. If None, every row is assumed to belong to
-            another person, which is not checked.
+            each person are released, and the others left out. If None, every row is assumed to belong to a
+            different person, which is not checked.
         cap: Largest number of evaluations, including failed ones; by default the number of rows.
         answers: Noise on answers; None for exact answers, which the guarantee does not cover.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
@@ -379,7 +379,7 @@ class Curator(Held):
                 if self._answer_noise is not None:
                     exact, position = np.array([value]), len(log.entries)
                     value = float(self._answer_noise.privatize(exact, self._noise, position=position)[0])
-                log.append(number, value)  # on disk, then witnessed
+                log.append(number, value)  # returns when the answer is on disk and witnessed
             return value
 
     @in_turn
@@ -467,7 +467,8 @@ class Curator(Held):
         if saved.state.arrays:
             self._drawn = saved.state.arrays, saved.state.secret["ids"]
         uses = self._uses(drawn=bool(saved.state.arrays))
-        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)  # of one row
+        # A record describes the protection of one row, not of all rows of a person.
+        check_releases(self._holder.log, uses, privacy=self._mechanism.definition)
         if saved.state.arrays:
             self._open()
 

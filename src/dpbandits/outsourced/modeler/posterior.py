@@ -189,8 +189,8 @@ class BoxAverages:
     With features k(x, y) = phi(x) . phi(y), two rows have covariance m(z) . m(z') for m(z) = E[phi(x) | z].
 
     - Mixtures of Gaussian noise: p(x | z) is proportional to the noise's density at z - x, on a grid of the
-      cube. Squared distances are sums of one-dimensional ones, so single precision suffices for the weights
-      without cancellation (relative errors near 1e-6, far below those of the grid).
+      cube. Squared distances are sums of one-dimensional ones. The weights, in single precision, therefore
+      lose nothing to cancellation (relative errors near 1e-6, far below those of the grid).
     - Cells: x is uniform in the reported cell with probability `keep`, else uniform outside it. Each cell is
       averaged over its own points, so cells may be finer than the grid.
 

@@ -142,7 +142,9 @@ class PublishedTransform:
 
 
 class PublishedModeler:
-    """Algorithm 2: GP-UCB on published rows as if they were inputs; no row is asked twice, as in their code.
+    """Algorithm 2: GP-UCB on published rows as if they were the inputs.
+
+    As in the authors' code, no row is asked for twice.
 
     Args:
         published: Z (n, r).
