@@ -211,7 +211,7 @@ def test_a_finished_release_is_written_again_and_paid_once(table):
     assert done.returncode == 0, done.stderr
     assert (PublishedRows.load(table / "release").inputs == first.inputs).all()
     assert ledger.balance("ward").spent_epsilon == 2
-    assert "made with a ledger" in invoke("answer", str(table / "secret"), text="").stderr
+    assert "created with a ledger" in invoke("answer", str(table / "secret"), text="").stderr
 
 
 def test_a_curator_that_refuses_is_reported(table):
