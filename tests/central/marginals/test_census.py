@@ -282,7 +282,7 @@ def test_after_a_census_alone_nothing_is_known_of_rewards():
     assert policy.diagnostics()["warnings"] == []
     with pytest.warns(NothingReleased, match="after 1800 rounds"):
         policy.publish()
-    with pytest.raises(ProtocolError, match="evenly"):
+    with pytest.raises(ProtocolError, match="uniformly"):
         policy.public_draws(3)
 
 

@@ -223,8 +223,8 @@ class Shard:
     ) -> None:
         """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,).
 
-        Every row uses one place of the horizon and one of its user's, for any content. A row that cannot be
-        read (see `RowRules.coded`) counts zero. Surplus rows are dropped and use no place: a user's rows
+        Every row uses one place of the horizon and one of its user's, whatever it contains. A row that cannot
+        be read (see `RowRules.coded`) counts zero. Surplus rows are dropped and use no place: a user's rows
         beyond `rounds_per_user`, all rows beyond the horizon, and, if ids are counted, rows without a
         readable id. Rows are taken in the given order.
 

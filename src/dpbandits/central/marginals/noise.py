@@ -219,7 +219,7 @@ class VectorNoise:
     each of t tables of counts. Let another row replace it.
 
     - In a table of sums, if both rows are in one entry, it changes by at most 2 U. If they are in two
-      entries, each changes by at most U, which is sqrt(2) U in L2. So a table changes by at most 2 U.
+      entries, each changes by at most U, which is sqrt(2) U in L2. So a table changes by at most 2 U in L2.
     - In a table of counts nothing changes, or two entries change by W: sqrt(2) W in L2.
 
     The vector changes by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this

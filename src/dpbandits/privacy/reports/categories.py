@@ -119,8 +119,8 @@ class RandomisedResponse(_OneCode):
         """Return the excess of categories with fewer reports than untrue answers alone would give.
 
         Every category receives at least the share q of the reports in the mean, from untrue answers. The
-        statistic is the sum of squared shortfalls, in deviations, less its largest mean: 1/2 for all
-        categories but one, each with variance 5/4 (half of a chi square). With one bit there are two
+        statistic is the sum of squared shortfalls, in deviations, less its largest mean. The mean is 1/2
+        for each category but one, and the variance 5/4 (half of a chi square). With one bit there are two
         categories, and the statistic has little power.
         """
         q, others = float(self.rates[1]), self._n_codes - 1
