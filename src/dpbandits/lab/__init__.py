@@ -1,12 +1,13 @@
-"""Simulations and evaluations without privacy, for experimenters.
+"""Simulation and evaluation of policies. Nothing in this package protects data.
 
-- `worlds`: people and functions to decide about; `baselines`: policies without a promise, to compare with;
-  `twin(policy)`: the one that goes with a policy, or its double in another room.
-- `evaluation`: what a policy earned, and what privacy cost.
-- `study`: one way to run an experiment; `people`: the study of real people; `plot`, `page`: the style of
+- `worlds`: simulated users and functions. `baselines`: policies to compare with.
+- `twin(policy)`: the non-private baseline of a policy, or its counterpart in another trust model.
+- `evaluation`: rewards of a policy, and the cost of privacy.
+- `compare(worlds, policies, ...)`: runs any policies in any worlds, and returns one tidy table; see
+  `comparing`.
+- `plan(...)`: predicts the cost of privacy before any data is collected; see `planning`.
+- `study`: the runner of experiments. `people`: the study of a table of users. `plot`, `page`: the style of
   pictures and pages.
-- `plan(...)`: what privacy will cost, before anybody is asked; `planning` has what it is made of.
-- `compare(worlds, policies, ...)`: any policies in any worlds, as one tidy table; see `comparing`.
 """
 
 from typing import TYPE_CHECKING

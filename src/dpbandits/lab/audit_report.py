@@ -1,4 +1,4 @@
-"""The page of an audit run: one self-contained HTML file, and the rows as JSON beside it."""
+"""Report of an audit run: one self-contained HTML file, with the rows as JSON beside it."""
 
 import html
 import json
@@ -13,11 +13,11 @@ from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_data_uri, to_
 __all__ = ["summary", "undecided", "write_audit_report"]
 
 _LARGEST_BAR = 1.6
-"""Bars of broken claims end here, at an arrow."""
+"""Length at which bars of broken claims are cut off, marked by an arrow."""
 
 
 def summary(rows: Sequence[AuditRow]) -> str:
-    """How many claims held and were caught, in one sentence."""
+    """Return one sentence with the numbers of claims that held and of false claims that were caught."""
     honest = [row for row in rows if not row.known_broken]
     broken = [row for row in rows if row.known_broken]
     held = sum(row.as_expected for row in honest)
@@ -31,7 +31,7 @@ def summary(rows: Sequence[AuditRow]) -> str:
 
 
 def undecided(rows: Sequence[AuditRow]) -> str:
-    """Which audits had too few samples, and how many decide them: "name (55,000)"; empty where none."""
+    """Return the audits with too few samples and the numbers needed, such as "name (55,000)"; or ""."""
     needed = (
         (
             row.name,
@@ -48,7 +48,7 @@ def undecided(rows: Sequence[AuditRow]) -> str:
 
 
 def write_audit_report(rows: Sequence[AuditRow], folder: Path, *, command: str) -> Path:
-    """Write audit.html and audit.json into `folder`; returns the page's path."""
+    """Write audit.html and audit.json into `folder`, and return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = json.dumps([row.to_json() for row in rows], indent=2, allow_nan=False)
     (folder / "audit.json").write_text(listed + "\n")
@@ -123,9 +123,9 @@ _BODY = Template("""<h1>Guarantees under attack</h1>
 <p class="small">Blue: honest claims, which must stay left of the line. Pink: false ones, which must cross
 it.</p>
 $tables
-<p class="small">Claim: epsilon, and delta where it is not 0. Proved: the lower bound on epsilon at that
-delta. Exact rows compare whole laws; sampled ones count events (Clopper and Pearson) of scores that were
-chosen on other samples; conditional ones bound mean and variance and hold if the noise is normal. Noise
-came from the operating system.</p>
+<p class="small">Claim: epsilon, and delta if it is not 0. Proved: the lower bound on epsilon at that
+delta. Exact rows compare whole distributions. Sampled rows count events (Clopper and Pearson) of scores
+that were chosen on other samples. Conditional rows bound mean and variance, and hold if the noise is normal.
+Noise came from the operating system.</p>
 <p class="small">Made by <code>$command</code>. The numbers are in <code>audit.json</code>.</p>
 """)

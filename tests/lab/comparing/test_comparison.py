@@ -163,7 +163,7 @@ def test_addresses_tell_what_differs():
     assert alike == again
     assert not set(alike) & set(other)
     assert len(set(alike)) == len(alike)
-    with pytest.raises(InvalidParameter, match="cannot be told"):
+    with pytest.raises(InvalidParameter, match="for a fingerprint"):
         address_of(object())
 
 
@@ -231,7 +231,7 @@ def test_what_is_written_can_be_read_and_seen(tmp_path):
     assert len(table) == len(result.rows())
     assert {path.name for path in tmp_path.glob("*.png")} == {"policies.png", "promise.png", "rounds.png"}
     json.loads((tmp_path / "means.json").read_text())
-    with pytest.raises(InvalidParameter, match="one people only"):
+    with pytest.raises(InvalidParameter, match="the same people"):
         result.picture("people")
 
 

@@ -1,19 +1,19 @@
-"""What private policies are compared with, behind the same `Policy` protocol.
+"""Baselines to which private policies are compared, with the same `Policy` protocol.
 
-- `Uniform`: a random available row; the floor.
-- `ConstantArm`: always the same row; with the best one in hindsight, what contexts must beat.
-- `PrivateRidge`: a crude private ridge, what a private method must beat.
-- `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
-- `ArmEpisodes`: DP-IMED and DP-KLUCB, for arms without contexts, at pure epsilon.
-- `BlockAggregation`: `GPBandit` with fresh noise in every block, as secure aggregation gives it.
+- `Uniform`: chooses a random available row; the lower end of any comparison.
+- `ConstantArm`: always chooses the same row. A contextual policy must beat the best such row.
+- `PrivateRidge`: a simple private ridge regression, which a private method must beat.
+- `CellHistogram`: a simple private histogram over a grid of cells, with pure epsilon.
+- `ArmEpisodes`: DP-IMED and DP-KLUCB, for arms without contexts, with pure epsilon.
+- `BlockAggregation`: `GPBandit` with fresh noise in every block, which simulates secure aggregation.
 - `LinearTree`: LinUCB with a binary tree of noisy sums (Shariff and Sheffet 2018).
-- `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
+- `FeatureGPUCB`: GP-UCB without privacy on the features of the private policies.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
-- `CrudeTuning`, `GPUCBTuning`: what of them most people leave as it is.
-- `LocalCrowd`: the local room, simulated, behind the same calls.
-- `OpenExploreThenCommit`: explore-then-commit with as good as no noise.
+- `LocalCrowd`: a simulated local policy behind the calls of a central one.
+- `OpenExploreThenCommit`: explore-then-commit with almost no noise.
+- `CrudeTuning`, `GPUCBTuning`: settings that most users leave at their defaults.
 
-`lab.twin(policy)` builds the one that goes with a policy.
+`lab.twin(policy)` builds the baseline of a policy.
 """
 
 from dpbandits._lazy import lazy

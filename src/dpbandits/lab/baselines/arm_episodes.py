@@ -1,35 +1,35 @@
-r"""DP-IMED and DP-KLUCB for K arms without contexts, at pure epsilon.
+r"""DP-IMED and DP-KLUCB for K arms without contexts, with pure epsilon.
 
 Source: Azize, Wu, Honda, Orabona, Ito, Basu, *Optimal regret of Bernoulli bandits under global differential
 privacy*, 2025. An arm is played in episodes. An episode of arm i has as many rounds as the arm has had
 before, n_i; the first has one. At its end the arm's sum of rewards over the episode is released with fresh
-noise, and added to those of its earlier episodes. With m_i the arm's noisy mean, cut to [0, 1], t all
-rounds, and kl the divergence of Bernoulli laws, the next arm has:
+noise, and added to the sums of its earlier episodes. Let m_i be the arm's noisy mean, clipped to [0, 1],
+t the number of all rounds, and kl the divergence of Bernoulli distributions. The next arm has:
 
-- "imed": the least n_i d(m_i, max_j m_j) + ln n_i;
+- "imed": the smallest n_i d(m_i, max_j m_j) + ln n_i;
 - "kl-ucb": the largest of the numbers max {y : n_i d(m_i, y) <= ln t};
 - in both, d(x, y) = min over z between x and y of epsilon |z - x| + kl(z, y).
 
-d is the rate at which the probability falls that a mean y shows a noisy mean x: kl pays for the rewards,
-epsilon for the noise. The minimum is at logit z = logit y - epsilon for x <= y, and + epsilon for x >= y, or
-at z = x where that lies beyond x. For Bernoulli rewards, and episodes that multiply n_i by a factor a, the
-source proves that regret over ln T tends to at most a times its lower bound, sum_i gap_i/d(mean_i, best
-mean). It was at hand as an abstract and a summary, which give the indices, the noise and growing episodes.
-That they double is from Azize and Basu, 2022; the proof below is ours.
+d is the rate at which the probability of a noisy mean x decreases if the mean is y: kl accounts for the
+rewards, epsilon for the noise. The minimum is at logit z = logit y - epsilon for x <= y, and + epsilon for
+x >= y, or at z = x if that lies beyond x. Let rewards be Bernoulli, and let episodes multiply n_i by a
+factor a. Then the source proves that regret over ln T tends to at most a times its lower bound, the
+`sum_i gap_i/d(mean_i, best mean)`. Of the source only an abstract and a summary were available, which give
+the indices, the noise and growing episodes. Doubling is from Azize and Basu, 2022. The proof below is ours.
 
 A domain of numbers is divided by a public grid, whose cells are the arms. A round that was given another arm
-(because the episode's was not on offer), or has no reward, counts as one with the middle of the reward range.
+(because the episode's was not available), or has no reward, counts as one with the middle of the reward
+range.
 
 Privacy: epsilon-joint DP. An episode's arm and planned end are computed from earlier releases and public
-coins. It really ends at the first ask after the planned end, and when somebody asks is public. So for fixed
-releases the rounds of an episode are fixed. A round that was given the episode's arm and told a reward adds
-an integer in [-2^20, 2^20] to the episode's one sum. Any other round adds nothing. So 2^21 is the most that
-a replaced round moves the sum. On every path of releases, k rounds of a user move the sums of all episodes
-by at most k 2^21 together, in absolute values. The noise is discrete Laplace of rate at most
-epsilon/(k 2^21), as `CellSums` draws it. The proof in `dpbandits.privacy.cell_sums` needs of blocks only that
-they are fixed given earlier releases, and holds with episodes as blocks of one cell. Where every arm is on
-offer to everybody, the arm that a user is given is a function of releases and public coins alone: anybody
-may see it.
+coins. It ends at the first ask after the planned end, and times of asks are public. So for fixed releases the
+rounds of an episode are fixed. A round that was given the episode's arm and told a reward adds an integer in
+[-2^20, 2^20] to the episode's one sum. Any other round adds nothing. So a replaced round changes this sum by
+2^21 at most. On every path of releases, k rounds of a user change the sums of all episodes, taken together,
+by k 2^21 in L1 at most. The noise is discrete Laplace, from `CellSums`, of rate at most epsilon/(k 2^21). The
+proof in `dpbandits.privacy.cell_sums` needs only that blocks are fixed given earlier releases. It holds with
+episodes as blocks of one cell. If every arm is available to everybody, the arm that a user is given is a
+function of releases and public coins alone, and need not be kept secret.
 """
 
 from collections.abc import Mapping
@@ -56,14 +56,14 @@ from dpbandits.privacy.release_terms import Release
 __all__ = ["ArmEpisodes", "private_divergence"]
 
 _SURE = 1e-12
-"""Means are held this far from 0 and 1, where logarithms end."""
+"""Smallest distance of means from 0 and 1, where logarithms are infinite."""
 
 _HALVINGS = 40
-"""Steps that find the upper confidence bound, to 1e-12."""
+"""Number of bisection steps for the upper confidence bound, which gives an accuracy of 1e-12."""
 
 
 def private_divergence(x: FloatArray, y: FloatArray, epsilon: float) -> FloatArray:
-    """Rate d(x, y) at which a mean y in (0, 1) shows a noisy mean x in [0, 1]; see the module.
+    """Return the rate d(x, y) of a noisy mean x in [0, 1] if the mean is y in (0, 1); see the module.
 
     Example:
         >>> x, y = np.array([0.2, 0.5]), np.array([0.5, 0.5])
@@ -79,13 +79,13 @@ def private_divergence(x: FloatArray, y: FloatArray, epsilon: float) -> FloatArr
 
 
 class ArmEpisodes(RoundPolicy):
-    """DP-IMED or DP-KLUCB: arms without contexts, in episodes that grow, at pure epsilon.
+    """DP-IMED or DP-KLUCB for arms without contexts, with growing episodes and pure epsilon.
 
     Args:
-        contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`; delta is not used.
-            Contexts are read and change nothing.
-        index: "imed" or "kl-ucb"; see the module.
-        **options: `seed`, `noise`, `account`.
+        contexts, arms, domain, reward_range, horizon, privacy: See `central.GPBandit`. Delta is not used.
+            Contexts are checked and have no effect.
+        index: Index of the arms, "imed" or "kl-ucb"; see the module.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Privacy: epsilon-joint DP, replace one user's contribution; proof in the module.
 
@@ -112,7 +112,9 @@ class ArmEpisodes(RoundPolicy):
     ) -> None:
         check_kinds(domain=domain, privacy=privacy, noise=options.get("noise"), optional=("domain", "noise"))
         if _checks.integer(horizon, name="horizon") > LONGEST_HORIZON:
-            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+            raise InvalidParameter(
+                f"horizon is {horizon}, expected at most {LONGEST_HORIZON}: sums are int64"
+            )
         super().__init__(
             domain=domain,
             contexts=contexts,
@@ -128,18 +130,20 @@ class ArmEpisodes(RoundPolicy):
         self.grid = PublicGrid(
             domain=self.domain, most=1 if self.menu is not None else max(1, int(people / PEOPLE_A_COUNT))
         )
-        # n rounds of an arm are at most 1 + log2 n episodes, and one more may be under way
+        # n rounds of an arm have at most 1 + log2 n episodes, and one more may be under way.
         self._most_episodes = min(horizon, (2 + horizon.bit_length()) * self.grid.n_cells)
         self._mechanism = CellSums(
             epsilon=privacy.epsilon, rounds_per_user=privacy.rounds_per_user, noise=self.noise
         )
-        self._released = np.zeros((0, 3), dtype=np.int64)  # of each episode: its arm, its end, its noisy sum
-        self._public = np.zeros((2, self.grid.n_cells))  # rounds, and rewards less 1/2
+        self._released = np.zeros((0, 3), dtype=np.int64)  # each episode's arm, end and noisy sum
+        self._public = np.zeros(
+            (2, self.grid.n_cells)
+        )  # public data: numbers of rounds, sums of rewards - 1/2
         self._fit()
 
     @property
     def guarantee(self) -> Guarantee:
-        """Pure epsilon-joint DP."""
+        """Guarantee of pure epsilon-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return cell_release_guarantee(
             self.privacy, self._record(), width=self.reward_range.width, setting=setting
@@ -175,7 +179,7 @@ class ArmEpisodes(RoundPolicy):
     # -- post-processing ------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Means of the arms, and the next episode, from releases and public coins."""
+        """Compute the arms' means and the next episode from releases and public coins."""
         arms, size = self._released[:, 0], self.grid.n_cells
         lengths = np.diff(self._released[:, 1], prepend=0)
         rounds = self._public[0] + np.bincount(arms, lengths, size)
@@ -188,8 +192,8 @@ class ArmEpisodes(RoundPolicy):
         self._planned_end = start + max(1, int(rounds[self._arm]))
 
     def _indices(self) -> FloatArray:
-        """(K,) how much each arm should be played next; infinite for an arm that was never played."""
-        epsilon = self.privacy.epsilon / self.privacy.rounds_per_user  # of one reward's noise
+        """Return the arms' indices (K,), of which the largest is played; infinite for an unplayed arm."""
+        epsilon = self.privacy.epsilon / self.privacy.rounds_per_user  # privacy loss of one reward
         rounds, mean = np.maximum(self._rounds, 1.0), np.clip(self._mean, _SURE, 1.0 - _SURE)
         if self.index == "imed":
             best = np.full_like(mean, mean[self._rounds > 0].max(initial=_SURE))
@@ -212,13 +216,13 @@ class ArmEpisodes(RoundPolicy):
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        """The episode's arm where it is on offer, else the one with the largest mean."""
+        """Choose the episode's arm if it is available, else the arm with the largest mean."""
         ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
         cells = self.grid.locate(candidates)
         return best_choice(np.where(cells == self._arm, 2.0, self._mean[cells]), ties, available), None
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviation counts rewards and noise."""
+        """Return mean and deviation of the reward. The deviation includes rewards and noise."""
         rounds = np.maximum(self._rounds, 1.0)
         deviation = np.sqrt(0.25 * rounds + self._draws * self._mechanism.noise_sd**2) / rounds
         cells = self.grid.locate(points)

@@ -1,4 +1,4 @@
-"""Base of the policies here: they promise nothing, so they bound no user's rounds and ignore who asks."""
+"""Arguments of the baselines without a guarantee, which have no contribution bound and ignore users."""
 
 from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack
@@ -12,14 +12,14 @@ __all__ = ["Shared", "defaults"]
 
 
 class Shared(TypedDict, total=False):
-    """What every policy here takes.
+    """Arguments of all baselines without a guarantee.
 
     Attributes:
-        domain: public set that every candidate lies in.
-        contexts, arms: public columns of a person's context and labels of the arms, instead of `domain`.
-        reward_range: public (low, high), or a `RewardRange`.
-        horizon: rounds to answer, or None for no bound.
-        seed: public randomness.
+        domain: Public set in which every candidate lies.
+        contexts, arms: Public columns of a user's context, and labels of the arms, instead of `domain`.
+        reward_range: Public (low, high), or a `RewardRange`.
+        horizon: Largest number of rounds; None for no bound.
+        seed: Seed of the public randomness.
     """
 
     domain: Domain | None
@@ -31,5 +31,5 @@ class Shared(TypedDict, total=False):
 
 
 def defaults(**shared: Unpack[Shared]) -> dict[str, Any]:
-    """`shared` with its defaults: arguments of `RoundPolicy` beside `privacy=None`."""
+    """Return `shared` with defaults, as arguments of `RoundPolicy` in addition to `privacy=None`."""
     return {"horizon": None, "seed": 0, **shared}

@@ -1,26 +1,27 @@
-"""Sums of every block with fresh noise of their own: what a server learns by secure aggregation, simulated.
+"""`BlockAggregation`: simulated secure aggregation, which releases the sums of every block with fresh noise.
 
-People of a block send vectors, and only the noisy sum of these is read. No single party knows the noise. The
-server never holds a raw vector. So it cannot mix the sums of several blocks under one noise, as the matrix
-mechanism of `central.GPBandit` does, and the noise of a sum of blocks grows with their number. Everything
-else is `GPBandit`: the same vectors, the same regression, which knows all the noise, and the same choices.
+The clients of a block send vectors, and only the noisy sum of these is revealed. No single party knows the
+noise, and the server never has a raw vector. So the matrix mechanism of `central.GPBandit` cannot be used,
+which adds correlated noise to the sums of several blocks. Instead the noise of a sum of blocks grows with
+their number. Everything else is `GPBandit`: the same vectors, the same regression, which knows the variance
+of all the noise, and the same choices.
 
-`noises` says how many whole noises are added, of which one alone keeps the promise:
+`noises` is the number of independent noises, each of which alone gives the guarantee:
 
-- One noise stands for a trusted aggregator, or for devices of which all do as they should. Devices can add up
-  to discrete Laplace noise exactly. With rate r it is the difference of two sums, each of n independent
-  negative binomial numbers of shape 1/n and ratio exp(-r): a number for each of n devices. They can add up to
-  Gaussian noise only nearly.
-- Two noises stand for two aggregators, each with the whole noise, who do not both look at their own.
+- One noise models a trusted aggregator, or clients that are all honest. Clients can add up to discrete
+  Laplace noise exactly. With rate r it is the difference of two sums, each of n independent negative binomial
+  numbers of shape 1/n and ratio exp(-r), one for each of n clients. They can add up to Gaussian noise only
+  approximately.
+- Two noises model two aggregators, each with its own full noise, who do not collude.
 
 Privacy: a block releases X + Z_1 + ... + Z_s. X are the integer sums, and the Z are independent noises that
-do not depend on data. Whoever knows all Z but one sees X + Z_1 up to a known number. That is the mechanism
-that is calibrated: `BlockRelease` with the identity as factor, or `CellSums`. Adding more is post-processing.
-Every round is in one block, and the proofs of both mechanisms cover all blocks together.
+do not depend on data. An attacker who knows all Z but one sees X + Z_1 up to a known number. That is the
+mechanism that is calibrated: `BlockRelease` with the identity as factor, or `CellSums`. Adding more noise is
+post-processing. Every round is in one block, and the proofs of both mechanisms cover all blocks together.
 
-The simulation holds everybody's data in one process, and its noise is repeatable. Nobody in it leaves during
-a block and takes a share of the noise along, and nobody sends a vector that is too long: proofs or devices
-must rule that out.
+The simulation has all data in one process, and its noise is repeatable. It assumes that no client drops out
+during a block, with its share of the noise, and that no client sends a vector that is too long. A real system
+must ensure this by proofs or trusted clients.
 """
 
 import math
@@ -53,12 +54,14 @@ FIRST_SHARE = 1 / 16
 """Share of the horizon in the first block; see `GROWTH`."""
 
 GROWTH = 1.25
-"""Length of a block over that of the one before. Both were chosen on tuning seeds, by
-`python -m reproduction dubey2021 distributed-blocks`: the fewest blocks within two standard errors of the
-best."""
+"""Ratio of the lengths of consecutive blocks.
+
+Both were chosen on tuning seeds by `python -m reproduction dubey2021 distributed-blocks`: the fewest blocks
+within two standard errors of the best.
+"""
 
 MOST_NOISES = 16
-"""Noises at once: more aggregators than anybody would run."""
+"""Largest number of noises, more than any real number of aggregators."""
 
 NOTE = (
     "This is a simulation of secure aggregation: one process holds everybody's data. A real aggregator would "
@@ -68,14 +71,14 @@ NOTE = (
 
 
 class _Added(SimulatedNoise):
-    """Several independent noises at once; the certificate is that of one."""
+    """Source that adds several independent noises. The certificate is that of one."""
 
     def __init__(self, seed: int, *, position: int = 0, noises: int) -> None:
         super().__init__(seed, position=position)
         self.noises = noises
 
     def to_config(self) -> dict[str, Any]:
-        return SimulatedNoise(self.seed).to_config()  # the policy's own configuration says how many
+        return SimulatedNoise(self.seed).to_config()  # the policy's own configuration has the number
 
     def at(self, position: int) -> SimulatedNoise:
         return _Added(self.seed, position=position, noises=self.noises)
@@ -91,7 +94,7 @@ class _Added(SimulatedNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class _BlockRelease(BlockRelease):
-    """Calibrated to one noise; whoever learns from it knows the deviation of all."""
+    """Feature sums calibrated to one noise. `noise_sd` is the deviation of all noises, for the regression."""
 
     noises: int
 
@@ -102,7 +105,7 @@ class _BlockRelease(BlockRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class _CellSums(CellSums):
-    """Sums in cells, calibrated to one noise; whoever learns from it knows the deviation of all."""
+    """Cell sums calibrated to one noise. `noise_sd` is the deviation of all noises, for the estimates."""
 
     noises: int
 
@@ -112,16 +115,16 @@ class _CellSums(CellSums):
 
 
 class BlockAggregation(GPBandit):
-    """`GPBandit` with fresh noise in every block, as secure aggregation gives it; see the module.
+    """`GPBandit` with fresh noise in every block, which simulates secure aggregation; see the module.
 
     Args:
-        contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`.
-        noises: independent noises that are added, of which one keeps the promise; from 1 to 16.
-        tuning: see `GPTuning`; its `release` is "features" (the default) or "cells", and it has no `factor`.
-        **options: `seed`, `noise`, `account`; the noise is simulated.
+        contexts, arms, domain, reward_range, horizon, privacy: See `central.GPBandit`.
+        noises: Number of independent noises, each of which alone gives the guarantee; from 1 to 16.
+        tuning: See `GPTuning`. Its `release` must be "features" (the default) or "cells", and `factor` None.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`. The noise must be simulated.
 
     Raises:
-        InvalidParameter: noise that is not simulated, another release, or an own factor.
+        InvalidParameter: The noise is not simulated, or `tuning` has another release or a factor.
 
     Privacy: (epsilon, delta)-joint DP with status `simulated`; proof in the module.
     """
@@ -143,14 +146,14 @@ class BlockAggregation(GPBandit):
     ) -> None:
         self.noises = _checks.integer(noises, name="noises")
         if noises > MOST_NOISES:
-            raise InvalidParameter(f"noises: expected at most {MOST_NOISES}")
+            raise InvalidParameter(f"noises is {noises}, expected at most {MOST_NOISES}")
         given = options.get("noise")
         source = SimulatedNoise(options.get("seed", 0)) if given is None else given
         if not isinstance(source, SimulatedNoise):
             raise InvalidParameter("noise: this is a simulation, pass SimulatedNoise(seed)")
         rounds = _checks.integer(horizon, name="horizon")
         if rounds > LONGEST_HORIZON:
-            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+            raise InvalidParameter(f"horizon is {rounds}, expected at most {LONGEST_HORIZON}: sums are int64")
         own = tuned(tuning, GPTuning)
         if own.release not in (None, "features", "cells"):
             raise InvalidParameter("tuning: expected release='features' or 'cells'")
@@ -158,7 +161,7 @@ class BlockAggregation(GPBandit):
         blocks = growing_blocks(rounds, first=first, growth=GROWTH) if own.blocks is None else own.blocks
         fresh = identity(len(blocks))
         if own.factor is not None and own.factor.to_config() != fresh.to_config():
-            raise InvalidParameter("tuning: sums of several blocks cannot be mixed, leave factor out")
+            raise InvalidParameter("tuning: every block has its own noise, leave factor out")
         release = own.release or "features"
         super().__init__(
             contexts=contexts,
@@ -180,7 +183,7 @@ class BlockAggregation(GPBandit):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(epsilon, delta)-joint DP, simulated."""
+        """Guarantee of (epsilon, delta)-joint DP, with status `simulated`."""
         found = super().guarantee
         said = "One noise is" if self.noises == 1 else f"{self.noises} independent noises are"
         return replace(found, notes=(*found.notes, NOTE.format(noises=said)))

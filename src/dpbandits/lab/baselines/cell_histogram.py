@@ -1,17 +1,17 @@
-"""A crude private histogram: what an hour gives, at pure epsilon.
+"""`CellHistogram`: a simple private histogram over a grid of cells, with pure epsilon.
 
-A public grid parts contexts into few cells; blocks that double; at a block's end every pair of a cell and an
-arm releases its successes and its failures with fresh noise; the first block is answered at random, and every
-later round by the arm that did best in its cell, by all releases together, drawn towards what the arm earned
-elsewhere.
+A public grid divides contexts into few cells. Blocks double in length. At the end of a block, successes and
+failures of every pair of a cell and an arm are released with fresh noise. Rounds of the first block are
+answered at random. Later rounds get the arm with the best estimate in their cell. Estimates use all releases,
+and are shrunk towards the arm's mean over all cells.
 
-Privacy: epsilon-joint DP, and the proof is short. A round that was told a reward y, scaled to [0, 1], adds
-the integers s = round(2^20 y) and 2^20 - s to the two counts of one pair, another adds nothing: at most 2^20
-in absolute values. Replacing a round moves the counts of its block by at most 2^21 in L1, and k rounds of a
-user move all blocks together by at most k 2^21. `CellSums.release` adds discrete Laplace noise of rate at
-most epsilon/(k 2^21), so that the probability of any stream of releases changes by a factor of at most
-exp(epsilon): the product over blocks in `dpbandits.privacy.cell_sums`, which uses nothing else of what is
-summed. The grid is public, and all else is computed from releases and public coins.
+Privacy: epsilon-joint DP. A round with a reward y, scaled to [0, 1], adds the integers s = round(2^20 y) and
+2^20 - s to the two counts of one pair, which is 2^20 in L1. A round without a reward adds nothing. Replacing
+a round changes the counts of its block in L1 by 2^21 at most. So k rounds of a user change all blocks
+together by k 2^21 at most. `CellSums.release` adds discrete Laplace noise of rate at most epsilon/(k 2^21).
+Hence the probability of any sequence of releases changes by a factor of at most exp(epsilon), by the product
+over blocks in `dpbandits.privacy.cell_sums`, which uses no other property of the sums. The grid is public,
+and everything else is computed from releases and public coins.
 """
 
 from dataclasses import replace
@@ -34,26 +34,27 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 __all__ = ["CellHistogram", "PublicGrid"]
 
 ONE = 1 << 20
-"""A success, or a failure, as an integer."""
+"""Integer that represents one success or one failure."""
 
 PEOPLE_A_COUNT = 20
-"""At epsilon 1: rounds of the horizon for every pair of a cell and an arm; chosen on tuning tables."""
+"""Rounds of the horizon for each pair of a cell and an arm, at epsilon 1; chosen on tuning tables."""
 
 MOST_OF_COLUMN = 8
-"""Cells along one column."""
+"""Largest number of cells along one column."""
 
 SHRINKAGE = 10.0
-"""Rounds at its arm's mean that a cell begins with, beside one for each standard deviation of its noise."""
+"""Weight of the arm's mean in a cell's estimate, in rounds. The deviation of a count's noise is added."""
 
 
 class PublicGrid:
-    """Cells of points: intervals of numbers, groups of neighbouring categories, and every arm by itself.
+    """A public grid of cells: intervals of numbers, groups of neighbouring categories, and single arms.
 
-    Every column begins as one cell; in turn, each is cut twice as finely while all stay within `most`.
+    Every column begins as one cell. Columns are cut twice as finely in turn, while the number of cells is at
+    most `most`.
 
     Args:
-        domain: boxes and arms side by side; if the last column is of arms, each has cells of its own.
-        most: cells in all, but never fewer than those arms.
+        domain: Boxes and arms. If the last part is `Arms`, each arm has its own cells.
+        most: Largest number of cells; the grid has at least one for each of these arms.
     """
 
     def __init__(self, *, domain: Domain, most: int) -> None:
@@ -78,29 +79,32 @@ class PublicGrid:
         self.n_cells = int(np.prod(shape))
 
     def locate(self, points: FloatArray) -> IntArray:
-        """Cells (...) of points (..., d); those of one context that differ in the arm follow each other."""
+        """Return the cells (...) of points (..., d). The cells of one context's arms are consecutive."""
         shape = np.array(self.shape)
         places = np.floor((points - self._low) / self._width * shape).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), self.shape, mode="clip"))
 
 
 def _bounds(part: Domain) -> tuple[FloatArray, FloatArray, int]:
-    """Lower and upper bounds of columns, codes in the middle of their intervals, and most cells of each."""
+    """Return lower and upper bounds of a part's columns, and the largest number of cells of each.
+
+    A code lies in the middle of its interval.
+    """
     if isinstance(part, Box):
         return part.low, part.high, MOST_OF_COLUMN
     if isinstance(part, Arms):
         return np.array([-0.5]), np.array([part.n_arms - 0.5]), min(part.n_arms, MOST_OF_COLUMN)
-    raise InvalidParameter("a grid of cells is of boxes and arms")
+    raise InvalidParameter("a grid of cells needs a domain of boxes and arms")
 
 
 class CellHistogram(CrudePolicy):
-    """Successes and failures in cells, greedy after a random first block.
+    """A policy that counts successes and failures in cells, and is greedy after a random first block.
 
     Args:
-        contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`; delta is not used.
-        most_cells: of the grid, arms included; by default by horizon and epsilon.
-        tuning: see `CrudeTuning`.
-        **options: `seed`, `noise`, `account`.
+        contexts, arms, domain, reward_range, horizon, privacy: See `central.GPBandit`. Delta is not used.
+        most_cells: Largest number of cells, arms included. Default: from horizon and epsilon.
+        tuning: See `CrudeTuning`.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Privacy: epsilon-joint DP, replace one user's contribution; proof in the module.
     """
@@ -135,7 +139,7 @@ class CellHistogram(CrudePolicy):
         most = max(1, int(people / PEOPLE_A_COUNT)) if most_cells is None else most_cells
         self.most_cells = _checks.integer(most, name="most_cells")
         if self.most_cells > LONGEST_HORIZON:
-            raise InvalidParameter(f"most_cells: expected at most {LONGEST_HORIZON}, more than any horizon")
+            raise InvalidParameter(f"most_cells is {self.most_cells}, expected at most {LONGEST_HORIZON}")
         self.grid = PublicGrid(domain=self.domain, most=self.most_cells)
         self._mechanism = CellSums(
             epsilon=privacy.epsilon, rounds_per_user=privacy.rounds_per_user, noise=self.noise
@@ -146,7 +150,7 @@ class CellHistogram(CrudePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Pure epsilon-joint DP."""
+        """Guarantee of pure epsilon-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return cell_release_guarantee(
             self.privacy, self._record(), width=self.reward_range.width, setting=setting
@@ -160,7 +164,7 @@ class CellHistogram(CrudePolicy):
         )
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Where raw data meets noise."""
+        """Release the counts of a block. Here raw data meets noise."""
         cells = self.grid.locate(actions)[told]
         unit = self.reward_range.to_centred(rewards[told]) + 0.5
         successes = np.clip(np.rint(ONE * unit), 0, ONE)
@@ -168,7 +172,7 @@ class CellHistogram(CrudePolicy):
         return self._mechanism.release(sums)
 
     def _counts(self, cells: IntArray, successes: FloatArray, failures: FloatArray) -> FloatArray:
-        """(2, C) sums in cells; of integers, exact in any order."""
+        """Return the sums of successes and of failures in cells (2, C). Sums of integers are exact."""
         size = self.grid.n_cells
         return np.stack([np.bincount(cells, own, size) for own in (successes, failures)])
 
@@ -176,12 +180,15 @@ class CellHistogram(CrudePolicy):
         self._mean, self._deviation = self._estimates()
 
     def _estimates(self) -> tuple[FloatArray, FloatArray]:
-        """(C,) centred means of cells and their deviations: shrunk to the arm's mean, that to all arms'."""
+        """Return centred means of cells (C,) and their deviations (C,).
+
+        A cell's mean is shrunk to its arm's mean, and an arm's mean to that of all arms.
+        """
         blocks = len(self._released)
         successes, failures = self._public + self._released.sum(axis=0).reshape(2, -1) / ONE
         total = 0.5 * (successes - failures).reshape(-1, self.grid.n_arms)
         people = np.maximum(0.0, (successes + failures).reshape(total.shape))
-        noise = np.sqrt(2.0 * blocks) * self._mechanism.scale / ONE  # of a count
+        noise = np.sqrt(2.0 * blocks) * self._mechanism.scale / ONE  # deviation of a count's noise
         most = SHRINKAGE + noise * np.sqrt(len(total))
         everyone = total.sum() / (people.sum() + most)
         of_arm = (total.sum(axis=0) + most * everyone) / (people.sum(axis=0) + most)
@@ -199,7 +206,7 @@ class CellHistogram(CrudePolicy):
         return self._mean[self.grid.locate(candidates)]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviation counts noise and rewards, and not that a cell is coarse."""
+        """Return mean and deviation of the reward. The deviation ignores the error of coarse cells."""
         cells = self.grid.locate(points)
         mean, deviation = self._mean[cells], self._deviation[cells]
         return self.reward_range.from_centred(mean), self.reward_range.width * deviation

@@ -1,7 +1,7 @@
-"""What the two crude private yardsticks do the same way: blocks that double, each with noise of its own.
+"""`CrudePolicy`: base class of two simple private baselines, with doubling blocks and fresh noise in each.
 
-The first block is answered at random, and every later round greedily by all releases together. Every round
-belongs to one block, so fresh noise in every block keeps the promise for all of them.
+The first block is answered at random, and every later round greedily from all releases. Every round belongs
+to one block, so the guarantee of a block's release holds for all of them together.
 """
 
 from abc import abstractmethod
@@ -28,32 +28,32 @@ from dpbandits.privacy.release_terms import Release
 __all__ = ["CrudePolicy", "CrudeTuning"]
 
 FIRST_SHARE = 1 / 32
-"""Of the horizon, answered at random; then blocks double."""
+"""Share of the horizon in the first block, which is answered at random. Later blocks double."""
 
 
 @worded
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrudeTuning(Configured):
-    """Settings of a `PrivateRidge` or a `CellHistogram` that most people leave as they are.
+    """Settings of `PrivateRidge` and `CellHistogram` that most users leave at their defaults.
 
     Args:
-        blocks: round indices at which to release; by default they double.
+        blocks: Round indices at which blocks end and are released. Default: doubling.
     """
 
     blocks: Sequence[int] | None = None
 
 
 class CrudePolicy(RoundPolicy):
-    """A policy that releases sums of every block with fresh noise and is greedy on all of them.
+    """A policy that releases sums of every block with fresh noise, and is greedy on all of them.
 
     Args:
-        tuning: see `CrudeTuning`.
-        contexts, arms, domain, reward_range, horizon, privacy, **options: as `central.GPBandit`.
+        tuning: See `CrudeTuning`.
+        contexts, arms, domain, reward_range, horizon, privacy, **options: See `central.GPBandit`.
 
     Attributes:
-        _mechanism: what adds the noise; a dataclass that holds its source.
-        _released: (k, D) integers of the first k blocks.
-        _public: sums of public data, in the units of what is learned from.
+        _mechanism: Mechanism that adds the noise, a dataclass with a field `noise`.
+        _released: Released integers of the first k blocks (k, D).
+        _public: Sums of public data, in the units of the estimates.
     """
 
     noise: NoiseSource
@@ -78,7 +78,9 @@ class CrudePolicy(RoundPolicy):
         check_kinds(domain=domain, privacy=privacy, noise=options.get("noise"), optional=("domain", "noise"))
         _checks.integer(horizon, name="horizon")
         if horizon > LONGEST_HORIZON:
-            raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
+            raise InvalidParameter(
+                f"horizon is {horizon}, expected at most {LONGEST_HORIZON}: sums are int64"
+            )
         super().__init__(domain=domain, horizon=horizon, privacy=privacy, **options)
         first = max(1, round(FIRST_SHARE * horizon))
         given = tuned(tuning, CrudeTuning).blocks
@@ -88,15 +90,15 @@ class CrudePolicy(RoundPolicy):
 
     @abstractmethod
     def _record(self) -> MechanismRecord:
-        """The one use of noise."""
+        """Return the record of the policy's one use of noise."""
 
     @abstractmethod
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """(D,) sums of a block with their noise, from `RoundBook.block`: here raw data meets noise."""
+        """Return the noisy sums (D,) of a block from `RoundBook.block`. Here raw data meets noise."""
 
     @abstractmethod
     def _scores(self, candidates: FloatArray) -> FloatArray:
-        """(B, n) centred estimates of the rewards of decision sets (B, n, d), from releases."""
+        """Return centred estimates (B, n) of the rewards of decision sets (B, n, d), from releases."""
 
     @property
     def _rounds_out(self) -> int:

@@ -1,4 +1,4 @@
-"""Policies that learn nothing and reveal nothing: the floor, and the bar that using contexts must clear."""
+"""`Uniform` and `ConstantArm`: policies that use no data. A contextual policy must beat both."""
 
 from typing import Any, ClassVar, Unpack
 
@@ -18,17 +18,17 @@ __all__ = ["ConstantArm", "Uniform"]
 
 
 class _LearnsNothing(RoundPolicy):
-    """What both share: no boundaries, no promise, and predictions from the reward range alone."""
+    """Base class of both: no batch boundaries, no guarantee, and predictions from the reward range alone."""
 
     _reason: ClassVar[str]
-    """Why no data enters a choice."""
+    """Reason why choices use no data, for the guarantee."""
 
     def __init__(self, **shared: Unpack[Shared]) -> None:
         super().__init__(**defaults(**shared), privacy=None)
 
     @property
     def guarantee(self) -> Guarantee:
-        """No data is used, so no promise is needed."""
+        """Guarantee without privacy. None is needed, because no data is used."""
         return Guarantee.without_privacy(
             observers=(shown_to("every other user", "choices that depend on nobody's data"),),
             notes=(
@@ -39,11 +39,11 @@ class _LearnsNothing(RoundPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
-        """None: it never learns, so all rounds can be asked at once."""
+        """Empty: the policy never learns, so all rounds can be asked at once."""
         return ()
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The middle of the reward range, with the deviation of a uniform law over it."""
+        """Return the middle of the reward range, and the deviation of the uniform distribution over it."""
         spread = self.reward_range.width / np.sqrt(12.0)
         return np.full(len(points), self.reward_range.middle), np.full(len(points), spread)
 
@@ -74,9 +74,9 @@ class ConstantArm(_LearnsNothing):
     """Choose row `arm` of every decision set.
 
     Args:
-        arm: public row index; with `contexts` and `arms`, a label. Chosen from private data it would be a
-            release of its own.
-        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
+        arm: Public row index; with `contexts` and `arms`, a label. If you choose it from private data, it is
+            a release of that data.
+        domain, contexts, arms, reward_range, horizon, seed: See `Shared`.
 
     Privacy: perfect, as long as `arm` is public knowledge.
     """
@@ -92,7 +92,7 @@ class ConstantArm(_LearnsNothing):
             raise InvalidParameter("arm: expected one of the labels in arms")
 
     def recommend(self, brought: Any = None) -> Any:
-        """The constant arm."""
+        """Return the constant arm."""
         if self.menu is None:
             self._check(len(self.domain.validate(brought)), None)
         return self.arm

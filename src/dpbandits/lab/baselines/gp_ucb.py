@@ -1,9 +1,9 @@
-"""GP-UCB without privacy, as a non-private reference for the private policies.
+"""GP-UCB without privacy, as a non-private baseline for the private policies.
 
-`FeatureGPUCB` uses the bounded features of the private policies: Bayesian linear regression, in O(m^2) a
-round. Arms with features of their own have separate laws (`models.arm_regression`).
-`ExactGPUCB` uses the kernel itself (incremental Cholesky, O(n t^2) a round). It is for short horizons, and
-the reference for the features.
+`FeatureGPUCB` uses the bounded features of the private policies: Bayesian linear regression, in O(m^2) for
+each round. Arms with their own features have separate posteriors (`models.arm_regression`).
+`ExactGPUCB` uses the kernel itself (incremental Cholesky, O(n t^2) for each round). It is for short horizons,
+and for checking the features.
 """
 
 from abc import abstractmethod
@@ -37,27 +37,27 @@ from dpbandits.privacy.sentences import shown_to
 __all__ = ["ExactGPUCB", "FeatureGPUCB", "GPUCBTuning"]
 
 UCB_WEIGHT = 0.5
-"""Posterior deviations added to the mean; chosen on tuning seeds."""
+"""Number of posterior deviations added to the mean; chosen on tuning seeds."""
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range."""
 
 N_FEATURES = 100
-"""Features of candidates, where their number is not said."""
+"""Default number of features of candidates."""
 
 _COINS_AT_ONCE = 128
-"""Rounds whose coins are drawn in one call, as private policies do."""
+"""Number of rounds whose coins are drawn in one call, as in the private policies."""
 
 _FEATURES_HELD = 1 << 20
-"""Numbers in the features of candidates that are looked at in one call (8 MiB).
+"""Largest number of feature values of candidates in one call of the model (8 MiB).
 
-What the model gives for them is as large. Both are kept of the last call, also while the next one is made: up
-to 32 MiB.
+The model's results have the same size. Both are kept until the next call has finished, which takes up to
+32 MiB.
 """
 
 
 class _Optimist(RoundPolicy):
-    """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
+    """Base class of policies that choose the row with the highest mean + ucb_weight * sd, from raw data."""
 
     _model: FeatureGP | ArmsGP | ExactGP
 
@@ -68,7 +68,7 @@ class _Optimist(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """None is given."""
+        """Guarantee without privacy."""
         return Guarantee.without_privacy(
             observers=(
                 shown_to(
@@ -85,11 +85,11 @@ class _Optimist(RoundPolicy):
 
     @abstractmethod
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (...) at points (..., d), rewards centred and scaled."""
+        """Return mean and deviation (...) of centred and scaled rewards at points (..., d)."""
 
     @abstractmethod
     def _rounds_at_once(self, n_candidates: int) -> int:
-        """Decision sets that the model looks at in one call."""
+        """Return the largest number of decision sets for one call of the model."""
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -105,7 +105,7 @@ class _Optimist(RoundPolicy):
         return chosen, None
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
-        """Rows (B,) of the highest scores, for as many sets as the model looks at in one call."""
+        """Return the rows (B,) with the highest scores, for sets that fit into one call of the model."""
         return self._highest(self._moments(candidates), available, start)
 
     def _highest(
@@ -116,7 +116,7 @@ class _Optimist(RoundPolicy):
         return best_choice(mean + self.ucb_weight * spread, ties, available)
 
     def _ties_of(self, start: int, stop: int) -> FloatArray:
-        """Coins (B,) of rounds; those of the next ones are drawn with them, as a call costs what many do."""
+        """Return the coins (B,) of rounds. Later rounds' coins are drawn too, as this costs little more."""
         first, drawn = self._ties
         if not first <= start <= stop <= first + len(drawn):
             first = start
@@ -136,14 +136,14 @@ class _Optimist(RoundPolicy):
 
 
 class _Seen(NamedTuple):
-    """Values of the last choice for the rows that it chose.
+    """Values of the last choice for its chosen rows, which learning can reuse.
 
     Attributes:
-        start: its first round.
-        support: (B,) the support that each row uses, if the model keeps supports apart.
-        phi: (B, w) features of the rows, in their support or in all.
-        looked: B arrays of what the model gave for the rows; none if it was not kept.
-        known: rewards that the model had learned at that time.
+        start: First round of the choice.
+        support: Support of each row (B,), if the model has separate supports.
+        phi: Features of the rows (B, w), in their support or in all.
+        looked: Results of the model for the B rows; empty if they were not kept.
+        known: Number of rewards that the model had learned then.
     """
 
     start: int
@@ -156,17 +156,18 @@ class _Seen(NamedTuple):
 @worded
 @dataclass(frozen=True, kw_only=True)
 class GPUCBTuning(Configured):
-    """Settings of a `FeatureGPUCB` that most people leave as they are.
+    """Settings of `FeatureGPUCB` that most users leave at their defaults.
 
     Args:
-        n_features: of the Mercer features of the kernel, as in `GPTuning`; default 100, of contexts 8.
-        ucb_weight: posterior deviations added to the mean.
-        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range.
-        noise_variance: of a reward given its mean, in the same units.
+        n_features: Number of Mercer features of the kernel, as in `GPTuning`. Default: 100, and 8 for
+            contexts.
+        ucb_weight: Number of posterior deviations added to the mean.
+        prior_variance: Prior variance of the function for a kernel of variance 1, in squared widths of the
+            reward range.
+        noise_variance: Variance of a reward given its mean, in squared widths of the reward range.
 
     Raises:
-        InvalidParameter: a number out of its range.
+        InvalidParameter: A number is out of its range.
     """
 
     n_features: int | None = None
@@ -186,13 +187,13 @@ class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
     Args:
-        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
-        kernel: as in `GPBandit`, whose Mercer features it learns in.
-        features: another feature map, instead of `kernel`.
-        tuning: see `GPUCBTuning`.
-        forget: half-life in rounds: what was learned counts for half as much so many rewards later.
-        update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
-            after t rounds; 0 for one at a time. Asking in other batches is always allowed.
+        domain, contexts, arms, reward_range, horizon, seed: See `Shared`.
+        kernel: Kernel, as in `GPBandit`. The policy learns in its Mercer features.
+        features: Other features, instead of `kernel`.
+        tuning: See `GPUCBTuning`.
+        forget: Half-life of exponential discounting: a reward counts half after this number of later rewards.
+        update_growth: Growth of `batch_boundaries`: after t rounds an evaluation asks t * update_growth
+            rounds at once; 0 for one at a time. Other batches are always allowed.
 
     Privacy: none.
     """
@@ -200,7 +201,7 @@ class FeatureGPUCB(_Optimist):
     kind = "baselines.FeatureGPUCB"
     features: Features
     _model: FeatureGP | ArmsGP
-    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
+    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features include it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "tuning": GPUCBTuning.from_config,
@@ -252,7 +253,10 @@ class FeatureGPUCB(_Optimist):
         return tuple(edges)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviation includes what the features leave out of the kernel; choices do without."""
+        """Return mean and deviation of the reward.
+
+        The deviation includes the part of the kernel that the features leave out. Choices do not use it.
+        """
         placed = self.features.placed(points)
         mean, spread = self._moments_of(placed)
         spread = np.sqrt(spread**2 + self._weight_variance * left_out(self.features, points, placed.phi))
@@ -270,7 +274,7 @@ class FeatureGPUCB(_Optimist):
     def _best_arms(
         self, model: ArmsGP, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> IntArray:
-        """See `_best`, for arms with features of their own; a shared context's features are computed once."""
+        """Return `_best` for arms with their own features. A shared context's features are computed once."""
         features, (n_sets, n) = self.features, candidates.shape[:2]
         looked: tuple[FloatArray, ...] = ()
         offered = None
@@ -360,9 +364,9 @@ class FeatureGPUCB(_Optimist):
         super()._learn(rounds, actions, rewards)
 
     def _learn_one(self, index: int, reward: float) -> None:
-        """By what the choice saw of its row, where no other choice came since; else anew.
+        """Learn one reward, with the values of the last choice if it chose this row.
 
-        Both differ by the rounding of matrix products of another shape.
+        Computing them again gives the same, up to the rounding of matrix products of another shape.
         """
         seen = self._seen
         if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.phi):
@@ -405,12 +409,12 @@ class ExactGPUCB(_Optimist):
     """GP-UCB on the kernel itself.
 
     Args:
-        kernel: covariance of the reward function, rewards scaled to width 1; over a box with lengthscales as
-            shares of its ranges, and with `contexts` and `arms` over encoded contexts and separate for every
-            arm, as in `GPBandit`.
-        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
-        ucb_weight: as in `GPUCBTuning`.
-        noise_sd: of a reward given its mean, in widths of the reward range.
+        kernel: Covariance of the reward function, for rewards scaled to width 1. Over a box, lengthscales
+            are shares of its ranges. With `contexts` and `arms` the kernel is over encoded contexts, and
+            separate for every arm, as in `GPBandit`.
+        domain, contexts, arms, reward_range, horizon, seed: See `Shared`.
+        ucb_weight: See `GPUCBTuning`.
+        noise_sd: Standard deviation of a reward given its mean, in widths of the reward range.
 
     Privacy: none.
     """

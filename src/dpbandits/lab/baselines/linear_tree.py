@@ -1,15 +1,16 @@
-"""Linear contextual bandits with a tree of noisy sums, as Shariff and Sheffet published in 2018.
+"""`LinearTree`: a linear contextual bandit with a binary tree of noisy sums (Shariff and Sheffet 2018).
 
-LinUCB keeps the sums of x x^T and y x. Here a binary tree with Gaussian noise releases them every round, and
+LinUCB uses the sums of x x^T and y x. Here a binary tree with Gaussian noise releases them every round, and
 the noisy Gram matrix is shifted so that it stays positive definite. Dubey2021 is the same scheme with Fourier
-features, so `central.published.Dubey2021` does the work; this file adds the linear features.
+features, so this policy is `central.published.Dubey2021` with linear features.
 
-The paper was at hand as an abstract. So the noise is the exact one of `TreeRelease`, the radius is that of
-Dubey2021, and the shift is its sharp bound. Neither the paper's constants nor its Wishart noise are here.
+Of the paper only the abstract was available. So the noise is the exact noise of `TreeRelease`, the radius is
+that of Dubey2021, and the shift is its sharp bound. The paper's constants and its Wishart noise are not
+implemented.
 
 Privacy: (epsilon, delta)-joint DP, replace one user's decision sets and rewards. A round adds x x^T and y x
 to at most one node on each level of the tree. The sensitivity and the proof for streams are those of
-`TreeRelease`. They ask of features only that their norm is at most one, which is shown at `LinearFeatures`.
+`TreeRelease`. They need only that the norm of features is at most one, which is shown at `LinearFeatures`.
 """
 
 from typing import Any, Unpack
@@ -35,27 +36,27 @@ __all__ = ["LinearFeatures", "LinearTree"]
 
 @FEATURES.add("LinearFeatures", domain=domains.from_config)
 class LinearFeatures(Features, Configured):
-    """1 and every number and category, with norm at most one.
+    """Linear features: a constant, every number, and an indicator of every category, with norm at most one.
 
-    With u the columns scaled to [-1, 1], categories as indicators, and d the columns of the domain, the
-    features are (1, u/sqrt(d))/sqrt(2). Their squared norm (1 + |u|^2/d)/2 is at most one, since a column
-    adds at most one to |u|^2.
+    Let u be the columns scaled to [-1, 1], with categories as indicators, and d the number of columns of the
+    domain. The features are (1, u/sqrt(d))/sqrt(2). Their squared norm (1 + |u|^2/d)/2 is at most one, since
+    a column adds at most one to |u|^2.
 
     Args:
-        domain: boxes and arms side by side.
+        domain: Domain of boxes and arms.
     """
 
     def __init__(self, *, domain: Domain) -> None:
         self._parts = domain.parts if isinstance(domain, Product) else (domain,)
         if not all(isinstance(part, Box | Arms) for part in self._parts):
-            raise InvalidParameter("linear features are of boxes and arms")
+            raise InvalidParameter("linear features need a domain of boxes and arms")
         self.domain = domain
         widths = (part.n_arms if isinstance(part, Arms) else part.dim for part in self._parts)
         self.n_features = 1 + sum(widths)
         self.supports = ((0, self.n_features),)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Features (..., m) of points (..., d)."""
+        """Return the features (..., m) of points (..., d)."""
         points, lead = checked_points(X, self.domain.dim)
         u = scaled_columns(self._parts, points) / np.sqrt(self.domain.dim)
         phi = np.sqrt(0.5) * NORM_BOUND * np.concatenate([np.ones((len(u), 1)), u], axis=1)
@@ -66,10 +67,10 @@ class LinearTree(Dubey2021):
     """Private LinUCB with a tree; see the module.
 
     Args:
-        domain: boxes and arms side by side; where the last column is of arms, each has weights of its own.
-        reward_range, horizon, privacy: as `central.published.Dubey2021`.
-        tuning: see `Dubey2021Tuning`; its `spectral_bound` is "sharp" by default here.
-        **options: `seed`, `noise`, `account`.
+        domain: Domain of boxes and arms. If the last part is `Arms`, each arm has its own weights.
+        reward_range, horizon, privacy: See `central.published.Dubey2021`.
+        tuning: See `Dubey2021Tuning`. The default of its `spectral_bound` is "sharp" here.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Privacy: (epsilon, delta)-joint DP; proof in the module.
 

@@ -1,8 +1,8 @@
-"""The local room behind the calls of a policy: devices and their server, simulated in one process.
+"""`LocalCrowd`: a local policy behind the calls of a central one, with clients and server in one process.
 
-A version's people choose by what was published, report, and the server's rule learns from the sum of their
-reports, drawn at once in the law of adding up single ones, as `lab.evaluation.crowds` draws it. Whoever has
-no reward when the version ends, or was given another arm than the published one, makes a report of nobody.
+The users of a version choose by the published version and report. The server's learning rule gets the sum of
+their reports, which is sampled directly from its distribution, as in `lab.evaluation.crowds`. A user without
+a reward when the version ends, or with another arm than the published one, sends a report without data.
 """
 
 from collections.abc import Mapping
@@ -33,19 +33,20 @@ _NO_DEVICE = (
 
 
 class LocalCrowd(RoundPolicy):
-    """A `Spec` with `contexts` and `arms`, asked and told as every policy is.
+    """A simulation of a `Spec` with `contexts` and `arms`, with the calls of any policy.
 
-    A version ends at the first ask after `reports_per_version` of its people; they are answered together.
+    A version ends at the first ask after `reports_per_version` of its rounds.
 
     Args:
-        spec: of arms that the server assigns, without classes of epsilon.
-        horizon, seed: as for every policy here; `seed` is also of the simulated devices.
+        spec: Spec with arms that the server assigns, and a single epsilon.
+        horizon: Largest number of rounds; None for no bound.
+        seed: Seed of the public randomness and of the simulated clients.
 
-    Privacy: none here, as one process sees everything and its noise is simulated. `guarantee` says what
-    every report would promise that a real device made, with status `simulated`.
+    Privacy: None, as one process sees all data and the noise is simulated. `guarantee` is that of a report
+    from a real client, with status `simulated`.
 
     Raises:
-        InvalidParameter: another spec.
+        InvalidParameter: The spec is of another kind.
 
     Example:
         >>> import dpbandits as dpb
@@ -79,19 +80,19 @@ class LocalCrowd(RoundPolicy):
         self._begin(learner_for(spec), 0, 0)
 
     def _begin(self, rule: "Learner[PublishedArms]", version: int, start: int) -> None:
-        """Go on with this rule: version `version` begins with round `start`."""
+        """Publish version `version` of this learning rule, which begins with round `start`."""
         self._rule, self._version, self._start = rule, version, start
         self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of every report, had a device made it; here its noise is simulated."""
+        """Guarantee of a report from a real client, with status `simulated`."""
         found = weakest(self.spec, None, (), status="simulated")
         return replace(found, notes=(*found.notes, _NO_DEVICE))
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:
-        """Rounds at which versions end where people come one by one; None where nobody knows how many."""
+        """Rounds at which versions end if rounds are asked one by one; None without a horizon."""
         return None if self.horizon is None else tuple(range(self._size, self.horizon, self._size))
 
     @property
@@ -99,9 +100,9 @@ class LocalCrowd(RoundPolicy):
         return self.spec.protocol.reports_per_version
 
     def _leaves(self, points: FloatArray) -> IntArray:
-        """(n,) bins, or cells of the grid, of encoded contexts (n, d)."""
+        """Return the bins, or cells of the grid, of encoded contexts (n, d), shape (n,)."""
         menu = self.spec.protocol.menu
-        if menu is None:  # refused above; for type checkers
+        if menu is None:  # the constructor refuses this; the test is for type checkers
             return np.zeros(len(points), dtype=np.int64)
         return self.spec.protocol.layout.locate(self._published, menu.in_cube(points))
 
@@ -121,7 +122,7 @@ class LocalCrowd(RoundPolicy):
         return self._book.asked - self._start >= self._size
 
     def _release(self) -> None:
-        """A version's people report, and the rule learns from the sum."""
+        """Sample the sum of a version's reports, and let the learning rule use it."""
         spec, rule, stop = self.spec, self._rule, self._book.asked
         points, rewards, told, refused = self._book.block(self._start, stop)
         (mechanism,) = spec.protocol.counted_by(self._published)
@@ -139,7 +140,7 @@ class LocalCrowd(RoundPolicy):
         self._begin(rule, self._version + 1, stop)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Predict for the whole bin; ProtocolError if the spec's learner keeps no law of rewards."""
+        """Return the prediction for the bin; raise ProtocolError if the learner predicts no rewards."""
         law = self._rule.estimate(self.spec, self._published)
         at = self._leaves(points[:, :-1]), points[:, -1].astype(np.int64)
         return np.asarray(law.mean)[at], np.asarray(law.sd)[at]

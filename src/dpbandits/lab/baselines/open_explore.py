@@ -1,7 +1,7 @@
-"""`central.ExploreThenCommit` without privacy: the same calls, and as good as no noise.
+"""`OpenExploreThenCommit`: `central.ExploreThenCommit` with almost no noise, as a non-private baseline.
 
-It promises nothing, and is calibrated to the largest epsilon that calibration is exact for
-(`privacy.calibration.LARGEST_EPSILON`), where the noise of a release is small beside one person's part of it.
+It gives no guarantee. It is calibrated to the largest epsilon for which calibration is exact
+(`privacy.calibration.LARGEST_EPSILON`), where the noise of a release is smaller than one user's contribution.
 """
 
 from dpbandits.central import ExploreThenCommit
@@ -14,7 +14,7 @@ __all__ = ["OpenExploreThenCommit"]
 class OpenExploreThenCommit(ExploreThenCommit):
     """Explore, then answer or publish, without privacy; see `lab.twin`.
 
-    Args: as for `ExploreThenCommit`; `privacy` says how noise is divided, and is no promise.
+    Args: See `ExploreThenCommit`. `privacy` only says how noise is divided, and is not guaranteed.
 
     Privacy: none.
     """
@@ -23,7 +23,7 @@ class OpenExploreThenCommit(ExploreThenCommit):
 
     @property
     def guarantee(self) -> Guarantee:
-        """None is given."""
+        """Guarantee without privacy."""
         return Guarantee.without_privacy(
             observers=(
                 shown_to("whoever sees an answer or a release", "what is as good as everybody's raw sums"),

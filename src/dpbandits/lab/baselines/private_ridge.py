@@ -1,16 +1,17 @@
-"""A crude private ridge: what an afternoon gives, and what every private method here must beat.
+"""`PrivateRidge`: a simple private ridge regression, which every private method here must beat.
 
-Quadratic features of the encoded context, separate ones for every arm; blocks that double; at a block's end
-its Gram matrix and vector are released together with fresh noise; the sums of all releases are made positive
-semidefinite and solved with a ridge; the first block is answered at random and every later round greedily.
+It uses quadratic features of the encoded context, separate for every arm. Blocks double in length. At a
+block's end its Gram matrix and vector are released together with fresh noise. The sums of all releases are
+made positive semidefinite and solved with a ridge. The first block is answered at random, and every later
+round greedily.
 
-Privacy: (epsilon, delta)-joint DP, and the proof is short. With ||phi|| <= 1 and a reward z in [-1, 1] a
-round contributes (phi phi^T, z phi). Replacing it by (psi psi^T, y psi), with c = phi.psi and unit vectors,
-moves the pair by a squared distance of 2 - 2 c^2 + z^2 + y^2 - 2 z y c, convex in z and in y: where both are
-+-1 it is at most 4 + 2 |c| - 2 c^2, largest at |c| = 1/2, where it is 9/2. Shorter vectors and other arms
-(c = 0) give less: the joint sensitivity is 3/sqrt(2). `GramVectorMechanism` at ratio 1 enforces both
-bounds on integers. Every round belongs to one block, so fresh noise in every block keeps the promise for all
-of them, and everything else is computed from releases and public coins.
+Privacy: (epsilon, delta)-joint DP. With ||phi|| <= 1 and a reward z in [-1, 1] a round contributes
+(phi phi^T, z phi). Replace it by (psi psi^T, y psi), with unit vectors and c = phi.psi. This changes the pair
+by a squared distance of 2 - 2 c^2 + z^2 + y^2 - 2 z y c, which is convex in z and in y. For z, y = +-1 it is
+at most 4 + 2 |c| - 2 c^2, which is largest at |c| = 1/2, where it is 9/2. Shorter vectors and other arms
+(c = 0) give less. So the joint sensitivity is 3/sqrt(2). `GramVectorMechanism` at ratio 1 enforces both
+bounds on integers. Every round belongs to one block, so the guarantee of a block's release holds for all of
+them together. Everything else is computed from releases and public coins.
 """
 
 from collections.abc import Sequence
@@ -41,19 +42,19 @@ from dpbandits.privacy.prefix_sums import BlockRelease, identity
 __all__ = ["PrivateRidge", "QuadraticFeatures", "scaled_columns"]
 
 PRIOR_VARIANCE = 0.2
-"""Variance of a weight, in squared widths of the reward range."""
+"""Prior variance of a weight, in squared widths of the reward range."""
 
 REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in the same units."""
+"""Largest variance of a reward, in squared widths of the reward range."""
 
 RIDGE = 0.3
-"""Ridge in units of the largest eigenvalue that noise alone has; chosen on tuning tables."""
+"""Ridge, in units of the largest eigenvalue of the noise alone; chosen on tuning tables."""
 
 
 def scaled_columns(parts: Sequence[Domain], points: FloatArray) -> FloatArray:
-    """Numbers of boxes scaled to [-1, 1] and indicators of categories: (n, columns) of points (n, d).
+    """Return numbers scaled to [-1, 1] and indicators of categories (n, columns) of points (n, d).
 
-    Squares of one row sum to d at most.
+    The squares in a row sum to at most d.
     """
     columns, at = [], 0
     for part in parts:
@@ -68,20 +69,20 @@ def scaled_columns(parts: Sequence[Domain], points: FloatArray) -> FloatArray:
 
 @FEATURES.add("QuadraticFeatures", domain=domains.from_config)
 class QuadraticFeatures(Features, Configured):
-    """1, every number and category, and all their squares and products, with norm at most one.
+    """Quadratic features: a constant, numbers, indicators of categories, and their squares and products.
 
-    With u the columns scaled to [-1, 1], categories as indicators, and d the columns: the symmetric square of
-    (1, u/sqrt(d)), halved, whose norm is (1 + |u|^2/d)/2 <= 1. Products of two categories of one column are
-    zero and left out, and their squares too, which repeat the indicators.
+    Let u be the columns scaled to [-1, 1], with categories as indicators, and d the number of columns. The
+    features are half of the symmetric square of (1, u/sqrt(d)), with norm (1 + |u|^2/d)/2 <= 1. Products of
+    two categories of one column are zero, and squares of indicators repeat them, so both are left out.
 
     Args:
-        domain: boxes and arms side by side.
+        domain: Domain of boxes and arms.
     """
 
     def __init__(self, *, domain: Domain) -> None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
         if not all(isinstance(part, Box | Arms) for part in parts):
-            raise InvalidParameter("quadratic features are of boxes and arms")
+            raise InvalidParameter("quadratic features need a domain of boxes and arms")
         self.domain, column, owner, numeric = domain, 0, [], []
         for part in parts:
             widths = [part.n_arms] if isinstance(part, Arms) else [1] * part.dim
@@ -98,7 +99,7 @@ class QuadraticFeatures(Features, Configured):
         self.supports = ((0, self.n_features),)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Features (..., m) of points (..., d)."""
+        """Return the features (..., m) of points (..., d)."""
         points, lead = checked_points(X, self.domain.dim)
         u = self._scale * scaled_columns(self._parts, points)
         twice = np.where(self._first == self._second, 1.0, np.sqrt(2.0))
@@ -111,10 +112,11 @@ class PrivateRidge(CrudePolicy):
     """Private ridge regression on quadratic features, greedy after a random first block.
 
     Args:
-        contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`.
-        features: of norm at most one; default `QuadraticFeatures`, of contexts separate for every arm.
-        tuning: see `CrudeTuning`.
-        **options: `seed`, `noise`, `account`.
+        contexts, arms, domain, reward_range, horizon, privacy: See `central.GPBandit`.
+        features: Features of norm at most one. Default: `QuadraticFeatures`; with `arms`, those of contexts,
+            separate for every arm.
+        tuning: See `CrudeTuning`.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Privacy: (epsilon, delta)-joint DP, replace one user's contribution; proof in the module.
     """
@@ -172,7 +174,7 @@ class PrivateRidge(CrudePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(epsilon, delta)-joint DP."""
+        """Guarantee of (epsilon, delta)-joint DP."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return block_release_guarantee(
             self.privacy,
@@ -186,8 +188,8 @@ class PrivateRidge(CrudePolicy):
         return self._mechanism.record()
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Draw a release. Raw data meets noise here."""
-        sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier ones have no weight
+        """Release the sums of a block. Here raw data meets noise."""
+        sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier blocks have weight 0
         phi = in_fixed_shapes(self.features, actions)[told]
         sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))
         return self._mechanism.release(block, sums)
@@ -201,7 +203,7 @@ class PrivateRidge(CrudePolicy):
             gram, vector = gram + noisy, vector + sums
         mean, factors = np.zeros_like(vector), []
         for low, high in self.features.supports:
-            noise = mechanism.gram_noise_sd * np.sqrt(2.0 * blocks * (high - low))  # its largest eigenvalue
+            noise = mechanism.gram_noise_sd * np.sqrt(2.0 * blocks * (high - low))  # largest eigenvalue
             values, vectors = np.linalg.eigh(gram[low:high, low:high])
             precision = np.maximum(values, 0.0) + REWARD_VARIANCE / PRIOR_VARIANCE + RIDGE * noise
             mean[low:high] = vectors @ (vectors.T @ vector[low:high] / precision)

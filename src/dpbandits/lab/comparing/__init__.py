@@ -1,9 +1,9 @@
-"""Any policies in any worlds: `compare`, and the policies that have names.
+"""`compare`: any policies in any worlds, and policies that are entered by name.
 
-- `compare(worlds, policies, promises=, people=, reps=)` -> `Comparison`: a tidy table, paired tests, boards
-  and pictures; resumable, on cores or a Dask cluster.
-- `study_in(path)`: the arguments of `compare` that a TOML file says, for `dpbandits lab compare`.
-- `RIVALS`: policies by name; `Rival`: one of one's own, with its trust model.
+- `compare(worlds, policies, promises=, people=, reps=)` returns a `Comparison`: a tidy table, paired tests,
+  rankings and pictures. It can be resumed, and runs on several cores or a Dask cluster.
+- `study_in(path)` reads the arguments of `compare` from a TOML file, for `dpbandits lab compare`.
+- `RIVALS`: named policies. `Rival`: your own policy, with its trust model.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What something is made of, as a fingerprint: by it a run is found again."""
+"""Fingerprints of objects, by which the results of a run are found again."""
 
 import functools
 import hashlib
@@ -17,24 +17,24 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["address_of"]
 
 _DEPTH = 12
-"""Of what a function is made of, to which it is looked into."""
+"""Largest depth of nested objects that a fingerprint includes."""
 
 
 def address_of(thing: Any, depth: int = 0) -> str:
-    """A fingerprint of what something is made of: configuration, fields, arguments, source.
+    """Return a fingerprint of an object's configuration, fields, arguments and source.
 
     Raises:
-        InvalidParameter: an object without a configuration, fields or a source.
+        InvalidParameter: The object has no configuration, fields or source, or is nested too deeply.
     """
     text = json.dumps(_described(thing, depth), sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
-def _described(thing: Any, depth: int) -> Any:  # one answer a kind
+def _described(thing: Any, depth: int) -> Any:  # one return for each kind of object
     if thing is None or isinstance(thing, str | int | float | bool):
         return [type(thing).__name__, thing]
     if depth > _DEPTH:
-        raise InvalidParameter(f"a {type(thing).__name__} is nested too deeply to be told from others")
+        raise InvalidParameter(f"a {type(thing).__name__} is nested too deeply for a fingerprint: flatten it")
     inner = functools.partial(_described, depth=depth + 1)
     if isinstance(thing, np.ndarray) and thing.dtype != np.object_:
         digest = hashlib.blake2b(np.ascontiguousarray(thing).tobytes(), digest_size=12).hexdigest()
@@ -64,7 +64,8 @@ def _described(thing: Any, depth: int) -> Any:  # one answer a kind
     if callable(config):
         return [type(thing).__qualname__, config()]
     raise InvalidParameter(
-        f"a {type(thing).__name__} cannot be told from others of its kind: pass a function that makes it"
+        f"a {type(thing).__name__} has no configuration, fields or source for a fingerprint: pass a function "
+        "that makes it"
     )
 
 

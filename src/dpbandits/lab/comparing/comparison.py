@@ -1,18 +1,20 @@
-"""`compare`: any policies in any worlds at any promises, cell by cell, resumable, as one tidy table.
+"""`compare`: any policies in any worlds with any guarantees, resumable, as one tidy table.
+
+Example::
 
     found = lab.compare(
         {"income": lambda seed, people: lab.worlds.load("cps-income", seed=seed, horizon=people)},
         ["GPBandit", "PrivateRidge", "non-private"], promises=[0.3, 1, 3], people=[2_000, 20_000], reps=5)
     found.to_frame()          # one row a run
-    found.means()             # one row a cell: means, standard errors, share of the non-private uplift
+    found.means()             # one row a cell: means, standard errors, retained uplift
     found.tests("GPBandit")   # paired differences from one policy
     found.board("central")    # rank sums and time
     found.picture("promise")
 
-A cell is one policy in one world under one promise and for so many people, and runs once a seed. It is found
-again by what it is made of: the arguments and the source of what makes world and policy, the promise, and the
-version of this package. What these call in turn, and what a world reads from elsewhere, is not looked at:
-name a new folder where that has changed.
+A cell is one policy in one world with one guarantee and one number of people. It runs once for each seed. Its
+results are found again by a fingerprint of the arguments and the source of the functions that make world and
+policy, of the guarantee, and of this package's version. The fingerprint does not include other functions that
+these call, or files that a world reads: use a new folder if they have changed.
 """
 
 import functools
@@ -51,30 +53,30 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Trial", "compare", "trials"]
 
 DELTA = 1e-6
-"""Delta of a central promise that was given as a number."""
+"""Delta of a central guarantee that is passed as a number, its epsilon."""
 
 RECORDS = "records.jsonl"
 """File to which a comparison appends every run."""
 
 _WINDOWS = 24
-"""Parts of a run whose mean rewards are kept, the later ones longer."""
+"""Number of parts of a run whose mean rewards are recorded. Later parts are longer."""
 
 MakeWorld = Callable[..., Any]
-"""(seed, people) -> a world of so many rounds; people None asks for all that it has."""
+"""Type of functions (seed, people) -> world with this number of rounds; None means all its rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial(Cell):
-    """One policy in one world under one promise, for so many people.
+    """One policy in one world with one guarantee and one number of people.
 
     Attributes:
-        world, policy: what tables call them.
-        trust: of the policy.
-        epsilon, delta: of the promise; None without one.
-        people: rounds; None: all that the world has.
-        make_world: (seed, people) -> a world.
-        make_policy: (world, seed, promise) -> a fresh policy.
-        promise: passed to it.
+        world, policy: Names in tables.
+        trust: Trust model of the policy.
+        epsilon, delta: Numbers of the guarantee; None without one.
+        people: Number of rounds; None for all rounds of the world.
+        make_world: Function (seed, people) -> world.
+        make_policy: Function (world, seed, promise) -> new policy.
+        promise: Guarantee that is passed to `make_policy`.
     """
 
     measures: ClassVar[Mapping[str, tuple[str, str | None]]] = {
@@ -94,18 +96,18 @@ class Trial(Cell):
 
     @property
     def label(self) -> Row:
-        """Text that tells cells apart."""
+        """Columns that identify the cell."""
         names = ("world", "policy", "trust", "epsilon", "delta", "people")
         return {name: getattr(self, name) for name in names}
 
     @functools.cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Fingerprints of what makes world and policy, the promise, and this package's version."""
+        """Fingerprints of the functions that make world and policy, the guarantee, and the version."""
         made = [self.make_world, self.make_policy, self.promise]
         return {"made": [address_of(one) for one in made], "version": __version__}
 
     def simulate(self, seed: Seed) -> Record:
-        """One run, summed up: see `Comparison.rows`; and mean rewards of parts of the run."""
+        """Run once, and return the columns of `Comparison.rows` and the mean rewards of parts of the run."""
         world = self.make_world(seed, self.people)
         result = run(self.make_policy(world, seed, self.promise), world)
         has_arms = isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
@@ -125,7 +127,7 @@ class Trial(Cell):
 
 
 def _edges(rounds: int) -> list[int]:
-    """Ends of the parts: 0, then growing by the same factor."""
+    """Return the ends of the parts: 0, then increasing by a constant factor."""
     inner = np.geomspace(max(1.0, rounds / 200.0), rounds, _WINDOWS).round().astype(int)
     return [0, *dict.fromkeys(inner.tolist())]
 
@@ -137,11 +139,11 @@ def _parts(result: RunResult, edges: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Results of a comparison: an evaluation on data that one may look at, and no release.
+    """Results of a comparison. They are an evaluation on public or simulated data, not a private release.
 
     Attributes:
-        runs: cells with their records, one a seed.
-        banner: says that this is no release.
+        runs: Cells with their records, one for each seed.
+        banner: Text that says that this is not a private release.
     """
 
     runs: Sequence[Runs]
@@ -151,10 +153,11 @@ class Comparison:
         return f"Comparison(cells={len(self.runs)}, reps={len(self.runs[0].records)})"
 
     def rows(self) -> list[Row]:
-        """One flat row a run: world, policy, trust, epsilon, delta, people, seed, rounds, mean `reward`.
+        """Return a row for each run: world, policy, trust, epsilon, delta, people, seed, rounds, `reward`.
 
-        Where the world knows them: what `uniform` choice and the best `fixed` arm earn a round, and the
-        `regret` of the run. Last, `seconds` of wall time: all else is the same wherever it is run.
+        `reward` is the mean of a round, as are `uniform`, of random choice, and `fixed`, of the best fixed
+        arm. `regret` is that of the run. These are None if the world does not know them. `seconds` is wall
+        time; all other columns are the same on every machine.
         """
         names = ("seed", "rounds", "reward", "uniform", "fixed", "regret", "seconds")
         return [
@@ -164,15 +167,16 @@ class Comparison:
         ]
 
     def to_frame(self) -> "DataFrame":
-        """`rows` as a pandas frame; MissingExtra where pandas is not installed."""
+        """Return `rows` as a pandas frame; raise MissingExtra if pandas is not installed."""
         with needing("frames need pandas: pip install 'dpbandits[report]'"):
             import pandas as pd
         return pd.DataFrame(self.rows())
 
     def means(self) -> list[Row]:
-        """One row a cell: means and standard errors, and the share of the non-private uplift if known.
+        """Return a row for each cell with means, standard errors and, if known, the retained uplift `share`.
 
-        That is paired seed by seed with the policy "non-private" of the same world and people.
+        The retained uplift is paired by seed with the policy "non-private" in the same world, with the same
+        number of people.
         """
         found = []
         for one in self.runs:
@@ -188,20 +192,21 @@ class Comparison:
         return found
 
     def _beside(self, cell: Trial, policy: str) -> Runs | None:
-        """Another policy in the same place: at the same epsilon, or without one."""
+        """Return another policy's runs in the same world, with the same people and epsilon (or none)."""
         place = (cell.world, cell.people)
         named = [one for one in self.runs if one.cell.policy == policy]
         here = [one for one in named if (one.cell.world, one.cell.people) == place]
         return next((one for one in here if one.cell.epsilon in (cell.epsilon, None)), None)
 
     def tests(self, policy: str) -> list[Row]:
-        """Every other policy less this one, in reward, seed by seed, in each world, people and promise.
+        """Test every other policy against this one, paired by seed, for each world, people and guarantee.
 
-        One row a pair: the mean `difference`, its `error`, and `p`: of a paired t test, two-sided, corrected
-        after Holm for all rows together (NaN for one seed, or where all differences are alike).
+        A row has the mean `difference` in reward (the other minus this one), its standard `error`, and `p`
+        of a two-sided paired t test, with Holm's correction over all rows. `p` is NaN for one seed, or if all
+        differences are equal.
 
         Raises:
-            InvalidParameter: no such policy.
+            InvalidParameter: There is no such policy.
         """
         from scipy.stats import ttest_1samp
 
@@ -223,17 +228,18 @@ class Comparison:
         return found
 
     def board(self, trust: Trust, *, epsilon: float | None = None) -> list[Row]:
-        """Policies of a trust model in the order of their rank sums: 1 is the best mean reward in a world.
+        """Rank the policies of a trust model, in the order of their rank sums.
 
-        Ranks are over the places that all of them have: worlds, people and promises. Policies that earn the
-        same share the mean of their ranks. `seconds` is the mean wall time of a run.
+        Rank 1 is the best mean reward in one place, which is a world with a number of people and a guarantee.
+        Only places where all policies ran count. Policies with equal rewards share the mean of their ranks.
+        `seconds` is the mean wall time of a run.
 
         Args:
-            trust: of the policies.
-            epsilon: only this promise.
+            trust: Trust model of the policies.
+            epsilon: Epsilon to which the ranking is limited. Default: all.
 
         Raises:
-            InvalidParameter: no policies, or no place that all of them have.
+            InvalidParameter: There are no such policies, or no place where all of them ran.
         """
         from scipy.stats import rankdata
 
@@ -247,7 +253,7 @@ class Comparison:
             if all((name, place) in at for name in names)
         ]
         if not places:
-            raise InvalidParameter("no world in which all policies of that trust model ran")
+            raise InvalidParameter("there is no world in which all policies of that trust model ran")
         reward = np.array([[at[name, place].values("reward").mean() for place in places] for name in names])
         seconds = [np.mean([at[name, place].values("seconds").mean() for place in places]) for name in names]
         ranks = rankdata(-reward, axis=0)
@@ -256,7 +262,7 @@ class Comparison:
             {
                 "policy": names[index],
                 "rank_sum": float(ranks[index].sum()),
-                "first": int((ranks[index] < 1.5).sum()),  # alone, not shared
+                "first": int((ranks[index] < 1.5).sum()),  # 1.5 is a shared first rank
                 "last": int((ranks[index] == ranks.max(axis=0)).sum()),
                 "places": len(places),
                 "seconds": float(seconds[index]),
@@ -270,14 +276,14 @@ class Comparison:
         return cell.world, cell.people, cell.epsilon
 
     def picture(self, question: str = "policies") -> "Figure":
-        """One picture a question.
+        """Draw the picture of a question.
 
         Args:
-            question: "policies" (who earns what, world by world), "promise" (reward along epsilon), "people"
+            question: "policies" (mean rewards in each world), "promise" (rewards along epsilon), "people"
                 (along the number of people) or "rounds" (along a run).
 
         Raises:
-            InvalidParameter: another question, or one that these runs do not answer.
+            InvalidParameter: The question is unknown, or these runs cannot answer it.
             MissingExtra: matplotlib is not installed.
         """
         from dpbandits.lab.comparing.pictures import drawn
@@ -285,7 +291,7 @@ class Comparison:
         return drawn(self.means(), self.runs, question, foot=self.banner)
 
     def write(self, out: str | Path) -> list[Path]:
-        """The tidy table as `runs.parquet`, `means.json`, and the pictures that these runs answer as PNG.
+        """Write `runs.parquet`, `means.json` and all pictures that these runs allow; return the paths.
 
         Raises:
             MissingExtra: pandas, pyarrow or matplotlib is not installed.
@@ -310,7 +316,7 @@ class Comparison:
 
 
 def _holm(values: Sequence[float]) -> list[float]:
-    """Corrected for all that are there, in their order; NaN stays."""
+    """Return p-values with Holm's correction, in their order. NaN stays NaN."""
     p = np.array(values, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
@@ -320,7 +326,7 @@ def _holm(values: Sequence[float]) -> list[float]:
 
 
 def _finite(rows: list[Row]) -> list[Row]:
-    """NaN as null, as JSON has it."""
+    """Return rows with None for NaN and infinity, which JSON lacks."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -343,29 +349,28 @@ def compare(
     resume: bool = True,
     progress: bool = False,
 ) -> Comparison:
-    """Run every policy in every world at every promise and number of people, on the same seeds.
+    """Run every policy in every world with every guarantee and number of people, on the same seeds.
 
     Args:
-        worlds: name -> (seed, people) -> a world: a table, a function, a log that knows all rewards, a
-            `GymWorld`. `people` is None where all are asked for.
-        policies: names of `lab.comparing.RIVALS`, or name -> a `Rival`, or name -> (world, seed, promise) ->
-            a policy. Such a function is given the promises as
-            they stand here; one of two arguments, (world, seed), has no promise and runs once.
-        promises: epsilons, which each policy promises in the words of its trust model (central with delta =
-            1e-6); or promises themselves, for the policies of their trust model.
-        people: numbers of rounds.
-        reps: seeds of every cell.
-        seed: the first; see `report_seeds`.
-        jobs: processes; -1 for all cores.
-        cluster: address of a Dask scheduler, or "local:2"; see `on_cluster`.
-        out: folder to which every run is appended, and from which one that was broken off goes on; at the end
-            the table and the pictures are written there.
-        resume: False runs everything again.
-        progress: show how far it is, on standard error.
+        worlds: Functions (seed, people) -> world, by name. A world is a table, a function, a log with all
+            rewards, or a `GymWorld`. `people` is None for all rounds of a world.
+        policies: Names in `lab.comparing.RIVALS`; or a `Rival`, or a function (world, seed, promise) ->
+            policy, by name. A function (world, seed) makes a policy without guarantee, which runs once.
+        promises: Epsilons, for a guarantee in each policy's trust model (central with delta = 1e-6); or
+            guarantees, for the policies of their trust model.
+        people: Numbers of rounds; None for all rounds of a world.
+        reps: Number of seeds of every cell.
+        seed: First seed; see `report_seeds`.
+        jobs: Number of processes; -1 for all cores.
+        cluster: Address of a Dask scheduler, or "local:2"; see `on_cluster`.
+        out: Folder to which every run is appended, and from which an interrupted comparison is resumed. At
+            the end the table and the pictures are written there.
+        resume: False to run everything again.
+        progress: True to show progress on standard error.
 
     Raises:
-        InvalidParameter: nothing to compare, an unknown policy, or what cannot be told from others.
-        MissingExtra: joblib, dask or pandas is not installed where it is needed.
+        InvalidParameter: There is nothing to compare, a policy is unknown, or an object has no fingerprint.
+        MissingExtra: joblib, dask or pandas is needed and not installed.
     """
     cells = trials(worlds, policies, promises=promises, people=people)
     seeds = report_seeds(seed, reps, tuning=seed < FIRST_REPORT_SEED)
@@ -387,7 +392,7 @@ def trials(
     promises: Sequence[float | JointDP | LocalDP],
     people: Sequence[int | None],
 ) -> list[Trial]:
-    """The cells of a comparison; see `compare`."""
+    """Return the cells of a comparison; see `compare`."""
     places = _checks.an(worlds, dict, name="worlds", pass_='{"mine": lambda seed, people: ...}')
     if not places or not policies:
         raise InvalidParameter("worlds, policies: expected at least one of each")
@@ -456,7 +461,7 @@ def _without_promise(make: Callable[[Any, Seed], Any], world: Any, seed: Seed, _
 
 
 def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP]) -> list[Any]:
-    """Those that a policy makes: None where it makes none."""
+    """Return the guarantees with which a policy runs; [None] for a policy without protection."""
     if rival.trust == "none":
         return [None]
     kind = LocalDP if rival.trust == "local" else JointDP
@@ -469,7 +474,7 @@ def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP]) -> li
             found.append(rival.promise(_checks.number(promise, name="an epsilon"), DELTA))
     if not found:
         raise InvalidParameter(
-            f"promises: none is for a policy of trust {rival.trust!r}; say whom one of your own trusts by "
-            "Rival(trust=..., make=...)"
+            f"promises: none fits a policy with trust model {rival.trust!r}: pass an epsilon, or set your "
+            "own policy's trust model with Rival(trust=..., make=...)"
         )
     return list(dict.fromkeys(found))

@@ -1,35 +1,35 @@
-"""A comparison as a TOML file says it, for `dpbandits lab compare`.
+"""A comparison in a TOML file, for `dpbandits lab compare`.
 
 The file::
 
-    policies = ["GPBandit", "PrivateRidge", "non-private"]      # names of `RIVALS`
+    policies = ["GPBandit", "PrivateRidge", "non-private"]      # names in `RIVALS`
     epsilons = [0.3, 1, 3]
-    people = [2_000, 10_000]     # optional: all that a world has
+    people = [2_000, 10_000]     # optional numbers of rounds; default: all rounds of a world
     reps = 5                     # optional
     seed = 1_000_000             # optional
 
-    [own]                        # optional: policies of one's own, (world, seed, promise) -> a policy
-    mine = "my_policies:make"    # a function of a module beside this file, or of an installed one
+    [own]                        # optional: your own policies, functions (world, seed, promise) -> policy
+    mine = "my_policies:make"    # function in a module beside this file, or in an installed one
 
     [worlds.income]
-    table = "cps-income"         # a name of `lab.worlds.load`, or a TOML file that describes a table; of a
-                                 # [log], rewards of arms that were not given come from the nearest person
+    table = "cps-income"         # name for `lab.worlds.load`, or a TOML file that describes a table; with a
+                                 # [log], rewards of arms that were not chosen come from the nearest user
 
     [worlds.nugget]
-    hard = "nugget"              # a world of `lab.worlds.hard`
+    hard = "nugget"              # world in `lab.worlds.hard`
 
     [worlds.guess]
-    facts = "people.toml"        # a world in which the facts of a [plan] hold
+    facts = "people.toml"        # world in which the facts of a section [plan] hold
 
     [worlds.function]
-    call = "my_worlds:steep"     # (seed, people) -> a world
+    call = "my_worlds:steep"     # function (seed, people) -> world
 
     [worlds.steps]
-    gymnasium = "MyBandit-v0"    # one step an episode; low and high bound its rewards
+    gymnasium = "MyBandit-v0"    # environment with one step in an episode; low and high bound its rewards
     low = 0
     high = 1
 
-Modules that a file names are imported and run: take such a file only from whom you would take a script.
+The modules that a file names are imported, which runs their code. Trust such a file as you trust a script.
 """
 
 import sys
@@ -56,11 +56,11 @@ _KINDS = ("table", "hard", "facts", "call", "gymnasium")
 
 
 def study_in(path: str | Path) -> dict[str, Any]:
-    """The arguments of `compare` that a file says; see the module.
+    """Return the arguments of `compare` from a file; see the module.
 
     Raises:
-        InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
-        DataUnavailable: the file is not there or cannot be read.
+        InvalidParameter: The file is not TOML, lacks a key, has an unknown key or contradicts itself.
+        DataUnavailable: The file does not exist or cannot be read.
     """
     where = Path(path)
     found = description_in(text_in(where), where.name)
@@ -85,7 +85,7 @@ def study_in(path: str | Path) -> dict[str, Any]:
 
 
 def _called(said: object, folder: Path) -> Callable[..., Any]:
-    """The function of "module:name"; the module may lie beside the file."""
+    """Return the function named "module:name". The module may be in the file's folder."""
     module, _, name = str(said).partition(":")
     if not isinstance(said, str) or not name:
         raise InvalidParameter(f"{said!r}: expected module:function")
@@ -93,7 +93,7 @@ def _called(said: object, folder: Path) -> Callable[..., Any]:
     try:
         found = getattr(import_module(module), name, None)
     except ImportError as error:
-        raise InvalidParameter(f"{said!r}: there is no module {module!r} to import") from error
+        raise InvalidParameter(f"{said!r}: module {module!r} cannot be imported") from error
     finally:
         sys.path.remove(str(folder))
     if not callable(found):
@@ -128,7 +128,7 @@ def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
 def _planned(facts: Facts, seed: Seed, people: int | None) -> Any:
     if people is None:
         raise InvalidParameter(
-            "facts: a made-up world has as many people as are asked for: say people = [...]"
+            "facts: a simulated world has no number of rounds of its own: set people = [...]"
         )
     return facts.world(seed, people)
 
@@ -138,9 +138,9 @@ def _named(load: Callable[..., Any], name: str, seed: Seed, people: int | None) 
 
 
 def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | None) -> Any:
-    """A table by its description; of a [log], with what it does not say filled in.
+    """Return the world of a described table. With a [log], missing rewards are filled in.
 
-    The table's own file stands among the arguments so that runs on another table are told apart.
+    The table's file is an argument so that the fingerprint of a run includes it.
     """
     described = DescribedTable.from_toml(path)
     log = described.outcome
@@ -161,11 +161,11 @@ def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | 
 
 
 def _gymnasium(name: str, low: float, high: float, seed: Seed, people: int | None) -> Any:
-    """An environment by its registered name, as a world."""
+    """Return the world of an environment with this registered name."""
     with needing("gymnasium worlds need it: pip install gymnasium"):
         import gymnasium
     from dpbandits.adapters.gymnasium import GymWorld
 
     if people is None:
-        raise InvalidParameter("gymnasium: an environment has no end: say people = [...]")
+        raise InvalidParameter("gymnasium: an environment has no number of rounds: set people = [...]")
     return GymWorld(gymnasium.make(name), reward_range=(low, high), horizon=people, seed=seed)

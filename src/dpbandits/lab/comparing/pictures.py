@@ -1,4 +1,4 @@
-"""Pictures of a comparison, one a question."""
+"""Pictures of a comparison, one for each question."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
@@ -20,11 +20,11 @@ __all__ = ["QUESTIONS", "drawn"]
 
 
 def drawn(means: Sequence[Row], runs: Sequence[Any], question: str, *, foot: str) -> "Figure":
-    """The picture of a question; see `Comparison.picture`."""
+    """Return the picture of a question; see `Comparison.picture`."""
     column, draw = QUESTIONS[_checks.one_of(question, tuple(QUESTIONS), name="question")]
     rows = [row | {"of": one} for row, one in zip(means, runs, strict=True)]
-    if column is not None and len({row[column] for row in rows} - {None}) < 2:  # no line
-        raise InvalidParameter(f"question {question!r}: these runs are of one {column} only")
+    if column is not None and len({row[column] for row in rows} - {None}) < 2:  # a line needs two values
+        raise InvalidParameter(f"question {question!r}: all runs have the same {column}, expected several")
     names = list(dict.fromkeys(row["policy"] for row in rows))
     styles = dict(zip(names, cycle(LINES), strict=False))
     figure, places = panels(rows, width=3.6, margin=2.4)
@@ -37,7 +37,7 @@ def drawn(means: Sequence[Row], runs: Sequence[Any], question: str, *, foot: str
 
 
 def _of_policies(rows: Sequence[Row], styles: Mapping[str, Any]) -> list[tuple[list[Row], dict[str, Any]]]:
-    """The rows of every policy, and how its line looks."""
+    """Return the rows of every policy, and the style of its line."""
     found = []
     for name, (colour, dash, mark) in styles.items():
         own = [row for row in rows if row["policy"] == name]
@@ -47,7 +47,7 @@ def _of_policies(rows: Sequence[Row], styles: Mapping[str, Any]) -> list[tuple[l
 
 
 def _along(column: str) -> Callable[..., None]:
-    """Reward along epsilon or people; what has no epsilon is a line across."""
+    """Return a function that draws reward along epsilon or people; without epsilon, a horizontal line."""
 
     def draw(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
         marks = sorted({row[column] for row in rows} - {None})
@@ -69,7 +69,7 @@ def _along(column: str) -> Callable[..., None]:
 
 
 def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Who earns what: a mark a policy and promise, with bars of two standard errors."""
+    """Draw a mark for each policy and promise, with error bars."""
     for place, (own, style) in enumerate(_of_policies(rows, styles)):
         aside = place + 0.12 * (np.arange(len(own)) - (len(own) - 1) / 2.0)
         mean, error = (np.array([row[name] for row in own]) for name in ("reward", "reward_error"))
@@ -78,7 +78,7 @@ def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -
 
 
 def _draw_rounds(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Mean reward of the parts of a run, at the largest epsilon and number of people."""
+    """Draw mean rewards of the parts of a run, at the largest epsilon and number of people."""
     for own, style in _of_policies(rows, styles):
         row = max(own, key=lambda one: (one["people"] or 0, one["epsilon"] or 0.0))
         mean, error = mean_and_error(row["of"].values("parts"))
@@ -93,6 +93,6 @@ QUESTIONS: Mapping[str, tuple[str | None, Callable[..., None]]] = {
     "people": ("people", _along("people")),
     "rounds": (None, _draw_rounds),
 }
-"""Question -> the column that it is asked along, of which there must be two values, and what draws it."""
+"""Column along which a picture is drawn (two values are needed), and drawing function, by question."""
 
 _AXES = {"policies": "", "promise": "epsilon", "people": "people", "rounds": "rounds"}

@@ -1,4 +1,4 @@
-"""Policies by name, each with the trust model that it is for: what comparisons and boards are made of."""
+"""`RIVALS`: named policies for comparisons, each with its trust model."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -28,13 +28,13 @@ __all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "asked_by"]
 Trust = Literal["central", "local", "none"]
 
 NON_PRIVATE = "non-private"
-"""The rival whose uplift over random choice is the whole of which shares are told."""
+"""Name of the policy to whose uplift over random choice the retained uplift refers."""
 
 _UPDATE_GROWTH = 0.02
-"""The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
+"""Growth of rounds between updates of the non-private policy: no worse than every round, and faster."""
 
 Make = Callable[[Any, Seed, Any], Policy]
-"""(world, seed, promise) -> a fresh policy with simulated noise; a policy without a promise gets None."""
+"""Type of functions (world, seed, promise) -> new policy with simulated noise; promise may be None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +42,22 @@ class Rival:
     """A policy that can be entered into a comparison.
 
     Attributes:
-        trust: who is trusted: "central", "local", or "none" where nobody is protected.
-        make: see `Make`; picklable where other processes run it.
+        trust: Trust model: "central", "local", or "none" for a policy without protection.
+        make: Function that builds the policy, see `Make`. It must be picklable to run in other processes.
     """
 
     trust: Trust
     make: Make
 
     def promise(self, epsilon: float, delta: float) -> JointDP | LocalDP | None:
-        """Return its promise at that epsilon, in the words of its trust model."""
+        """Return the guarantee with this epsilon in the policy's trust model; None without protection."""
         if self.trust == "none":
             return None
         return LocalDP(epsilon=epsilon) if self.trust == "local" else JointDP(epsilon=epsilon, delta=delta)
 
 
 def asked_by(world: Any) -> dict[str, Any]:
-    """How policies of a world are asked: contexts and arms where it has them, else its domain."""
+    """Return a policy's arguments for a world: contexts and arms if it has them, else its domain."""
     schema, arms = getattr(world, "schema", getattr(world, "contexts", None)), getattr(world, "arms", None)
     shared = {"reward_range": world.reward_range, "horizon": world.horizon}
     if schema is None or arms is None:
@@ -67,7 +67,7 @@ def asked_by(world: Any) -> dict[str, Any]:
 
 def _private(policy: type[Any], world: Any, seed: Seed, promise: JointDP) -> Policy:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingToLearn)  # how little is learned is what is measured
+        warnings.simplefilter("ignore", NothingToLearn)  # a comparison measures this
         made: Policy = policy(**asked_by(world), privacy=promise, noise=SimulatedNoise(seed), seed=seed)
     return made
 
@@ -92,10 +92,10 @@ def _uniform(world: Any, seed: Seed, _promise: None) -> Policy:
 
 def _constant(world: Any, seed: Seed, _promise: None) -> Policy:
     if not isinstance(world.domain, Product) or not isinstance(world.domain.parts[-1], Arms):
-        raise InvalidParameter("the best fixed arm: only worlds whose rows are arms have one")
+        raise InvalidParameter("the best fixed arm: only worlds with arms have one, leave this policy out")
     means = world.mean_rewards(0, world.horizon)
     if means is None:
-        raise InvalidParameter("the best fixed arm: this world does not know its mean rewards")
+        raise InvalidParameter("the best fixed arm: this world's mean rewards are unknown, leave it out")
     shared = {"domain": world.domain, "reward_range": world.reward_range, "horizon": world.horizon}
     return ConstantArm(arm=int(means.mean(axis=0).argmax()), seed=seed, **shared)
 
@@ -112,4 +112,4 @@ RIVALS: Mapping[str, Rival] = {
     "uniform": Rival(trust="none", make=_uniform),
     "best fixed arm": Rival(trust="none", make=_constant),
 }
-"""By name. `Spec` is the device's default learner, the others name theirs; all local ones are simulated."""
+"""Policies by name. `Spec` has its default learner, and the other local ones name theirs."""
