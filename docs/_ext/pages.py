@@ -1,4 +1,4 @@
-"""What the documentation's pages share: reading results, tables, and pictures for light and dark pages.
+"""Results, tables and pictures for the documentation's pages, light and dark.
 
 Pages import it by name (`conf.py` puts this folder where notebooks look). It reads what named commands wrote
 into `reproduction/results` and computes nothing of its own.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
-"""Of a table in a result file."""
+"""One row of a result file."""
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 _DARK_TEXT, _DARK_LINES, _DARK_GRID = "#d5dbe1", "#8a94a0", "#3b444e"
