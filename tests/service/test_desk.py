@@ -385,7 +385,7 @@ def test_a_backup_is_looked_at_and_opens_nothing(tmp_path: Path) -> None:
         cookie = str(login(caller, token).cookies["dpbandits_desk"])
         for path in PAGES:
             assert page(caller, path, cookie).status_code == 200, path
-        assert "only reads" in page(caller, "/desk/policies/offers", cookie).text
+        assert "read-only" in page(caller, "/desk/policies/offers", cookie).text
 
 
 def test_a_line_stays_inside_its_picture() -> None:
