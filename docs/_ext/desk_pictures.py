@@ -47,7 +47,7 @@ PAGES = {
     "events": "/desk/events",
     "problem": "/desk/policies/none",
 }
-SHOWN = {"overview": 620, "policy": 900, "statement": 520, "ledger": 360, "local": 860}
+SHOWN = {"overview": 620, "policy": 900, "statement": 1040, "ledger": 360, "local": 860}
 """Pages of the tour, and how high their pictures are; they are as wide as the docs' column."""
 
 

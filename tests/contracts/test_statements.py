@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
 from dpbandits.outsourced.statement import rows_guarantee
 from dpbandits.privacy import Guarantee, JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.gram_vector import GramVectorMechanism
+from dpbandits.privacy.pages import as_pdf
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
 from dpbandits.privacy.rows import choose_row_mechanism
 from flat import gp_spec_with, spec_with
@@ -120,18 +122,18 @@ def logs() -> Iterator[Guarantee]:
 
 def beginnings() -> Iterator[Guarantee]:
     """Policies that began from a published function, whose own statement is as long as it can be."""
-    functions = [one for one in logs() if one.delta]
+    functions = [one for one in statements(logs) if one.delta]
     theirs = max(functions, key=lambda one: len([a for a in one.assumptions if not a.enforced]))
     theirs = replace(theirs, assumptions=(*theirs.assumptions, READ_ARMS))
     chain = Beginning(guarantee=theirs, disjoint=True).stated(theirs)
     longer = Beginning(guarantee=chain, disjoint=False).stated(functions[0])
     yield longer
     yield Beginning(guarantee=longer, disjoint=False).stated(functions[0])
-    owns = sorted(block_releases(), key=lambda one: words(one.explain()))
+    owns = sorted(statements(block_releases), key=lambda one: words(one.explain()))
     payments = ((True, None), (False, None), (False, "here"), (False, "before"))
     functions = (theirs, chain, replace(chain, status="simulated"))
     every = list(product(owns, functions, payments))
-    for own, function, (disjoint, paid) in every[::37] + every[-len(functions) * len(payments) :]:
+    for own, function, (disjoint, paid) in every[::71] + every[-len(functions) * len(payments) :]:
         yield Beginning(guarantee=function, disjoint=disjoint, paid=paid).stated(own)
 
 
@@ -191,7 +193,7 @@ def rows() -> Iterator[Guarantee]:
         )
     )
     longest = [one for one in every if one[:5] == (kinds[1], noised, 2.5, 3, "simulated")]
-    for (mechanism, delta), answers, pace, most, status, *values in every[::11] + longest:
+    for (mechanism, delta), answers, pace, most, status, *values in every[::29] + longest:
         privacy = RowDP(3.0, delta, distance=0.1, rows_per_user=most)
         noise = SecureNoise() if status == "enforced" else SimulatedNoise(0)
         kept = choose_row_mechanism(
@@ -227,6 +229,11 @@ def statements(family: Callable[[], Iterator[Guarantee]]) -> tuple[Guarantee, ..
     return tuple(family())
 
 
+@cache
+def longest(family: Callable[[], Iterator[Guarantee]]) -> Guarantee:
+    return max(statements(family), key=lambda promised: words(promised.explain()))
+
+
 @pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(family):
@@ -253,6 +260,17 @@ def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(f
         ) or promised.status in ("broken", "none")
         seen.add(promised.status)
     assert seen
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
+@pytest.mark.skipif(
+    find_spec("reportlab") is None, reason="reportlab writes PDF: pip install 'dpbandits[dev]'"
+)
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_the_longest_page_to_sign_fits_on_one_sheet_of_paper(paper):
+    for family in FAMILIES:
+        page, _ = longest(family).pages()
+        assert len(re.findall(rb"/Type /Page\b", as_pdf([page], paper=paper))) == 1
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")

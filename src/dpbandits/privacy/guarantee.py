@@ -289,7 +289,7 @@ class Guarantee(Seen):
             Section("Who is protected", (f"{_capital(self.unit)}.",)),
             self._observers(),
             Section("What is not promised", (), (*self.definition.left_out, *self.limits)),
-            Section("Check each: the promise fails if one fails", (), tuple(boxes), boxes=True),
+            Section("Check each: the promise fails if one fails", (), tuple(boxes), names=True, boxes=True),
             Section("Enforced by software", (f"{_capital(enforced)}.",) if enforced else ()),
         ]
 
@@ -305,13 +305,13 @@ class Guarantee(Seen):
         for one in self.observers:
             covered = "covered" if one.protected else "not covered"
             lines.append(f"{_capital(one.who)}: {one.sees}" + (f" ({covered})" if promised else ""))
-        return Section("Who sees what", (), tuple(lines))
+        return Section("Who sees what", (), tuple(lines), names=True)
 
     # -- the annex ------------------------------------------------------------------------------
 
     def _annex(self) -> list[Section]:
         records = tuple(record.describe() for record in self.mechanisms)
-        parts = [Section("Mechanisms", (), records)]
+        parts = [Section("Mechanisms", (), records, names=True)]
         if self.certificate is not None:
             parts = [self._definition(), *parts, self._composition(self.certificate)]
             parts.append(Section("Theorem", (self.theorem,)))
@@ -320,7 +320,7 @@ class Guarantee(Seen):
         for title, enforced in (("Assumptions that are enforced", True), ("Assumptions to check", False)):
             held = [one for one in self.assumptions if one.enforced == enforced]
             texts = [f"{_capital(', '.join(filter(None, (one.part, one.name))))}: {one.text}" for one in held]
-            parts.append(Section(title, (), tuple(texts)))
+            parts.append(Section(title, (), tuple(texts), names=True))
         if self.status != "none":
             parts.append(Section("Notes", (), self.notes))
         return [*parts, Section("SHA-256 of the statement as JSON", (self.digest,))]

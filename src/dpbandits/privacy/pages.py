@@ -31,12 +31,14 @@ class Section(NamedTuple):
         title: a few words; empty for none.
         texts: paragraphs.
         items: entries of the list that follows them.
+        names: True if each entry begins with a name and a colon.
         boxes: True if each entry has a box to tick.
     """
 
     title: str
     texts: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
+    names: bool = False
     boxes: bool = False
 
 
@@ -92,13 +94,15 @@ def as_fragment(page: Page, *, level: int = 1) -> str:
 
 
 def _entries(section: Section) -> Iterable[str]:
-    return (f"<li>{_marked(item, 'strong')}</li>" for item in section.items)
+    return (f"<li>{one}</li>" for one in _marked(section, "strong"))
 
 
-def _marked(item: str, tag: str) -> str:
-    """Return an entry with its name, which ends at the first colon, in a tag."""
-    name, colon, rest = html.escape(item, quote=False).partition(": ")
-    return f"<{tag}>{name}</{tag}>: {rest}" if colon else name
+def _marked(section: Section, tag: str) -> list[str]:
+    """Return the entries of a section as HTML, with their names in a tag."""
+    items = [html.escape(item, quote=False) for item in section.items]
+    if not section.names:
+        return items
+    return [f"<{tag}>{name}</{tag}>: {rest}" for name, _, rest in (item.partition(": ") for item in items)]
 
 
 _STYLE = """
@@ -177,7 +181,7 @@ def as_pdf(pages: Sequence[Page], *, paper: Paper = "A4") -> bytes:
         for section in page.sections:
             story += [Paragraph(_escaped(section.title), head)] if section.title else []
             story += [Paragraph(_escaped(text), body) for text in section.texts]
-            items = [_marked(_latin(item), "b") for item in section.items]
+            items = [_latin(item) for item in _marked(section, "b")]
             if section.boxes and items:
                 boxed = [[box, Paragraph(item, body)] for item in items]
                 story.append(Table(boxed, colWidths=[14, "*"], style=plain))
