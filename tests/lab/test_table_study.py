@@ -188,7 +188,7 @@ def test_the_runner_names_people_as_the_table_does():
             twice, 0, privacy=dpb.JointDP(epsilon=1, delta=1e-6, rounds_per_user=rounds),
             noise=dpb.SimulatedNoise(0),
         )  # fmt: skip
-        with pytest.raises(InvalidData, match="more rounds of a person") if rounds == 1 else nullcontext():
+        with pytest.raises(InvalidData, match="more rounds of a user") if rounds == 1 else nullcontext():
             run(policy, twice)
 
 

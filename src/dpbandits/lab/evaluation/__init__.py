@@ -1,12 +1,12 @@
-"""How well a policy does, and what privacy costs. Not a release: see `BANNER`.
+"""Evaluation of policies, and of the cost of privacy. The results are not private releases; see `BANNER`.
 
-- `run(policy, environment)`: one run -> `RunResult` (rewards and pseudo-regret round by round).
-- `repeat(make_policy, make_environment, name=, seeds=, jobs=)`: many seeds -> `Repetitions`.
-- `summarise(*repetitions, reference="non-private")`: means, standard errors, uplift over random, and the
-  share of the non-private uplift that is kept, paired over seeds -> `Summary`; print it, or `to_rows()`.
-- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported, those below choose constants.
-- `policy_value(law, actions=, rewards=, propensities=)`, `value_difference`: what a policy would have
-  earned, from a randomised log, with intervals over whole clusters -> `PolicyValue`.
+- `run(policy, environment)`: one run, as a `RunResult` with rewards and pseudo-regret of every round.
+- `repeat(make_policy, make_environment, name=, seeds=, jobs=)`: runs on many seeds, as `Repetitions`.
+- `summarise(*repetitions, reference="non-private")`: a `Summary` with means, standard errors, uplift over
+  random choice, and retained uplift, paired over seeds. Print it, or call `to_rows()`.
+- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported; smaller ones choose constants.
+- `policy_value(law, actions=, rewards=, propensities=)`, `value_difference`: off-policy evaluation on logged
+  bandit data, as a `PolicyValue` with intervals over whole clusters.
 - `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
 """
 

@@ -1,4 +1,4 @@
-"""Pictures of simulated crowds: regret along the users, and which arm each bin has.
+"""Pictures of simulated local policies: regret along the users, and the arm of each bin.
 
 Regret uses mean rewards that no server sees. Bins and their arms are public.
 """
@@ -25,14 +25,14 @@ ARM_COLOURS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sk
 
 
 def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Users seen (V,), mean regret per user so far (V,) and its standard error over runs (V,)."""
+    """Return, for V numbers of users, mean regret per user so far and its standard error over runs (V,)."""
     seen = results[0].users.cumsum().astype(np.float64)
     mean, error = mean_and_error(np.array([result.regret.cumsum() for result in results]) / seen)
-    return seen, np.array(mean), np.nan_to_num(error)  # of a single run no error is known
+    return seen, np.array(mean), np.nan_to_num(error)  # a single run has no standard error
 
 
 def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figure":
-    """Mean regret per user so far, with a band of one standard error."""
+    """Draw mean regret per user so far, with a band of one standard error."""
     seen, mean, error = mean_regret(results)
     figure, (axes,) = new_figure()
     draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
@@ -41,10 +41,10 @@ def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figur
 
 
 def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
-    """The bins, or cells, at every snapshot, coloured by the arm with the largest weight: one or two columns.
+    """Draw the bins, or cells, at every snapshot, coloured by the arm with the largest weight.
 
     Raises:
-        InvalidParameter: more than two columns, or a run without snapshots.
+        InvalidParameter: There are more than two context columns, or the run has no snapshots.
     """
     if spec.dim > 2 or not result.snapshots:
         raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
@@ -71,7 +71,7 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 
 
 def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
+    """Return lower and upper corners (L, dim) of the bins after these splits, or of the grid's cells."""
     if spec.protocol.asks:
         grid = spec.protocol.grids.whole
         half = 0.5 / np.array(grid.sizes)

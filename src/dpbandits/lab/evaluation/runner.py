@@ -1,4 +1,4 @@
-"""Drive a policy through an environment, once or over many seeds."""
+"""Run a policy in an environment, once or on many seeds."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,28 +26,30 @@ from dpbandits.policy import Policy
 __all__ = ["BANNER", "Repetitions", "RunResult", "in_processes", "on_cluster", "repeat", "run"]
 
 BANNER = "Evaluation on data that one may look at: these numbers are not a private release."
-"""Printed above every table of results."""
+"""Text that is printed above every table of results."""
 
 EnvironmentT = TypeVar("EnvironmentT", bound=Environment)
 
-# Between two releases a policy answers all rounds alike, so batches may be cut anywhere; this bounds
-# the memory of a batch without another release.
 _LARGEST_BATCH = 4096
+"""Largest number of rounds in a batch, which bounds its memory.
+
+Between two releases a policy answers all rounds in the same way, so batches may be cut anywhere.
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RunResult(Seen):
-    """Rewards of one policy in one environment, round by round. Raw data: for evaluation only.
+    """Rewards of one policy in one environment in every round. They are raw data, for evaluation only.
 
     Attributes:
-        environment: its name.
-        seed: of the environment.
-        rewards: (T,) rewards as they were drawn.
-        expected: (T,) expected reward of the chosen candidates, or None where it is not known.
-        best: (T,) expected reward of the best candidate of each round, or None.
-        uniform: (T,) expected reward of a candidate drawn uniformly, or None.
-        seconds: wall time of the policy's own calls.
-        banner: says that this is no release.
+        environment: Name of the environment.
+        seed: Seed of the environment.
+        rewards: Sampled rewards (T,).
+        expected: Expected rewards of the chosen candidates (T,); None if unknown.
+        best: Expected reward of the best candidate of each round (T,); None if unknown.
+        uniform: Expected reward of a uniformly random candidate (T,); None if unknown.
+        seconds: Wall time of the policy's own calls, in seconds.
+        banner: Text that says that this is not a private release.
     """
 
     environment: str
@@ -61,17 +63,17 @@ class RunResult(Seen):
 
     @property
     def n_rounds(self) -> int:
-        """T."""
+        """Number of rounds, T."""
         return len(self.rewards)
 
     @property
     def regret(self) -> FloatArray | None:
-        """(T,) pseudo-regret: expected reward of the best candidate less that of the chosen one."""
+        """Pseudo-regret (T,): expected reward of the best candidate minus that of the chosen one."""
         return None if self.best is None or self.expected is None else self.best - self.expected
 
     @property
     def mean_reward(self) -> float:
-        """Mean over rounds of `expected`, or of `rewards` where that is not known."""
+        """Mean of `expected` over rounds; of `rewards` if `expected` is unknown."""
         return float(np.mean(self.rewards if self.expected is None else self.expected))
 
     def __repr__(self) -> str:
@@ -80,12 +82,12 @@ class RunResult(Seen):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Repetitions(Seen):
-    """One policy over many seeds, a fresh policy and environment for each.
+    """Runs of one policy on many seeds, with a new policy and environment for each.
 
     Attributes:
-        name: what reports call the policy.
-        results: one `RunResult` a seed, in the order of the seeds.
-        banner: says that this is no release.
+        name: Name of the policy in reports.
+        results: Results, one for each seed, in the order of the seeds.
+        banner: Text that says that this is not a private release.
     """
 
     name: str
@@ -100,7 +102,9 @@ class Repetitions(Seen):
         if len({seed >= FIRST_REPORT_SEED for seed in self.seeds}) > 1:
             raise InvalidParameter("tuning and report seeds are mixed: run them apart")
         if len(set(self.seeds)) != len(self.seeds):
-            raise InvalidParameter("a seed stands twice: its runs would be counted as independent")
+            raise InvalidParameter(
+                "a seed occurs twice, and its runs are not independent: pass distinct seeds"
+            )
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
@@ -109,23 +113,23 @@ class Repetitions(Seen):
 
     @property
     def tuning(self) -> bool:
-        """Return whether the seeds are for choosing constants and not for reporting."""
+        """True if the seeds are for choosing constants and not for reporting."""
         return self.seeds[0] < FIRST_REPORT_SEED
 
     @property
     def mean_rewards(self) -> FloatArray:
-        """(R,) mean reward of each run."""
+        """Mean reward of each run (R,)."""
         return np.array([result.mean_reward for result in self.results])
 
     @property
     def uniform_rewards(self) -> FloatArray | None:
-        """(R,) mean reward of a uniformly random policy in each run's environment, exactly; or None."""
+        """Exact mean reward of a uniformly random policy in each run's environment (R,); None if unknown."""
         means = [np.mean(result.uniform) for result in self.results if result.uniform is not None]
         return np.array(means) if len(means) == len(self.results) else None
 
     @property
     def cumulative_regret(self) -> FloatArray | None:
-        """(R, T) pseudo-regret summed up to every round, or None."""
+        """Pseudo-regret of each run summed up to every round (R, T); None if unknown."""
         regrets = [result.regret for result in self.results if result.regret is not None]
         return np.cumsum(regrets, axis=1) if len(regrets) == len(self.results) else None
 
@@ -146,24 +150,23 @@ def run(
     boundaries: Sequence[int] | None = None,
     progress: bool = False,
 ) -> RunResult:
-    """Let a fresh policy decide for the first `rounds` people of an environment.
+    """Run a new policy for the first `rounds` rounds of an environment.
 
-    People between two boundaries are asked about together: none of their rewards is told before all of
-    them have their answer. That changes nothing where the policy's released statistics change only at
-    these rounds, which a policy states in its attribute `batch_boundaries`; a policy without it is driven
-    one round at a time. Where a policy has `user_ids`, every round names its user: as the environment's
-    `users(start, stop)` says, or another one each where it has none.
+    All rounds between two boundaries are asked in one batch, before any of their rewards is told. This gives
+    the same result as single rounds if the policy's releases change only at these boundaries. A policy has
+    them in its attribute `batch_boundaries`; a policy without it runs one round at a time. If a policy has
+    `user_ids`, every round names its user, from the environment's `users(start, stop)`, or else a new user.
 
     Args:
-        policy: has not been asked yet.
-        environment: supplies people and rewards.
-        rounds: all of the environment's by default.
-        boundaries: increasing round indices, instead of the policy's own.
-        progress: show how far it is, on standard error.
+        policy: Policy that has not been asked yet.
+        environment: Source of users and rewards.
+        rounds: Number of rounds. Default: all rounds of the environment.
+        boundaries: Increasing round indices, instead of the policy's own.
+        progress: True to show progress on standard error.
 
     Raises:
-        InvalidParameter: more rounds than the environment has, boundaries that do not increase, or no policy
-            and world.
+        InvalidParameter: The environment has fewer rounds, the boundaries do not increase, or an argument has
+            another type.
     """
     if not hasattr(policy, "ask_batch"):
         raise InvalidParameter(
@@ -191,8 +194,7 @@ def run(
             if (indices < 0).any():
                 raise InvalidData(
                     "the policy refused a decision: the world has a context that it cannot read, or more "
-                    "rounds of a "
-                    "person than rounds_per_user"
+                    "rounds of a user than rounds_per_user"
                 )
             rewards[start:stop] = environment.rewards(start, stop, indices)
             began = time.perf_counter()
@@ -229,21 +231,21 @@ def repeat(
     boundaries: Sequence[int] | None = None,
     progress: bool = False,
 ) -> Repetitions:
-    """One run a seed, each with its own environment and policy.
+    """Run once for each seed, each time with a new environment and a new policy.
 
     Args:
-        make_policy: (environment, seed) -> a fresh policy. It may use what is public about the
-            environment (domain, reward range, horizon), nothing else.
-        make_environment: seed -> environment. Use the same function and seeds for policies that are to
-            be compared: `summarise` pairs them.
-        name: what reports call the policy.
-        seeds: distinct; see `report_seeds`.
-        jobs: see `in_processes`.
-        rounds, boundaries, progress: as in `run`; progress is in seeds.
+        make_policy: Function (environment, seed) -> new policy. It may use only public properties of the
+            environment: domain, reward range, horizon.
+        make_environment: Function seed -> environment. Use the same function and seeds for all policies that
+            you compare, as `summarise` pairs them.
+        name: Name of the policy in reports.
+        seeds: Distinct seeds; see `report_seeds`.
+        jobs: Number of processes; see `in_processes`.
+        rounds, boundaries, progress: See `run`. Progress counts seeds.
 
     Raises:
-        InvalidParameter: no seeds, jobs is 0, or an argument of another kind.
-        MissingExtra: jobs is not 1 and joblib is not installed.
+        InvalidParameter: There are no seeds, `jobs` is 0, or an argument has another type.
+        MissingExtra: `jobs` is not 1 and joblib is not installed.
     """
     for what, given, said in (
         ("make_policy", make_policy, "lambda world, seed: GPBandit(...)"),
@@ -265,17 +267,17 @@ def repeat(
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
-    """Yield the results of calls as they end, or in order; calls must be picklable if jobs is not 1.
+    """Yield the results of calls, in order or as they end. Calls must be picklable if `jobs` is not 1.
 
     Args:
-        calls: independent of each other.
-        jobs: processes, through joblib; -1 for all cores. A joblib backend chosen around this call, such
-            as a Dask cluster, is used.
-        ordered: whether the order of the calls is kept.
+        calls: Independent calls.
+        jobs: Number of processes, through joblib; -1 for all cores. A joblib backend that is active around
+            this call, such as a Dask cluster, is used.
+        ordered: True for the order of the calls.
 
     Raises:
-        InvalidParameter: jobs is 0.
-        MissingExtra: jobs is not 1 and joblib is not installed.
+        InvalidParameter: `jobs` is 0.
+        MissingExtra: `jobs` is not 1 and joblib is not installed.
     """
     if jobs == 0:
         raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
@@ -290,11 +292,11 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Send what `in_processes` runs here to a Dask cluster; None: to this machine's processes.
+    """Make `in_processes` use a Dask cluster inside the block; with None it uses this machine's processes.
 
     Raises:
-        InvalidParameter: no scheduler answers at the address, see `dpbandits._dask.connected`.
-        MissingExtra: dask or joblib is not installed.
+        InvalidParameter: No scheduler answers at the address; see `dpbandits._dask.connected`.
+        MissingExtra: Dask or joblib is not installed.
     """
     if address is None:
         yield
@@ -306,7 +308,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def _placed(place: int, one: Callable[[Seed], RunResult], seed: Seed) -> tuple[int, RunResult]:
-    """A run, and its place among the seeds: runs are counted as they end."""
+    """Return a run with its place among the seeds, because results arrive in any order."""
     return place, one(seed)
 
 
@@ -326,7 +328,7 @@ def _users(environment: Environment, start: int, stop: int) -> list[str]:
 
 
 def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:
-    """0 = first edge < ... < last edge = total."""
+    """Return increasing batch edges from 0 to `total`."""
     given = getattr(policy, "batch_boundaries", None) if boundaries is None else boundaries
     if given is None:
         return list(range(total + 1))

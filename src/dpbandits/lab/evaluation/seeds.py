@@ -1,4 +1,4 @@
-"""Which seeds may choose constants, and which may be reported: never the same."""
+"""Seeds for choosing constants and seeds for reporting, which are disjoint."""
 
 from dpbandits import _checks
 from dpbandits._calls import worded
@@ -8,22 +8,22 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["FIRST_REPORT_SEED", "report_seeds"]
 
 FIRST_REPORT_SEED = 1_000_000
-"""Seeds below tune constants, seeds from here on are reported."""
+"""First seed whose results are reported. Smaller seeds choose constants."""
 
 
 @worded
 def report_seeds(first: int, reps: int, *, tuning: bool = False) -> tuple[Seed, ...]:
-    """`reps` seeds first, first + 1, ..., all on the same side of `FIRST_REPORT_SEED`.
+    """Return the `reps` seeds first, first + 1, ..., all on the same side of `FIRST_REPORT_SEED`.
 
     Args:
-        first: the first seed.
-        reps: how many, at least one.
-        tuning: the seeds choose constants (all below `FIRST_REPORT_SEED`) instead of being reported
-            (all from it on).
+        first: First seed.
+        reps: Number of seeds, at least one.
+        tuning: True for seeds that choose constants, below `FIRST_REPORT_SEED`; False for seeds that are
+            reported, from it on.
 
     Raises:
-        InvalidParameter: a seed on the wrong side. A number reported on the seeds that chose the
-            constants flatters itself.
+        InvalidParameter: A seed is on the wrong side. Results on the seeds that chose the constants are
+            biased, so they must not be reported.
 
     >>> report_seeds(1_000_000, 3)
     (1000000, 1000001, 1000002)
@@ -31,10 +31,12 @@ def report_seeds(first: int, reps: int, *, tuning: bool = False) -> tuple[Seed, 
     start = _checks.integer(first, name="first", minimum=0)
     stop = start + _checks.integer(reps, name="reps")
     if tuning and stop > FIRST_REPORT_SEED:
-        raise InvalidParameter(f"seeds {start} to {stop - 1}: tuning seeds are below {FIRST_REPORT_SEED}")
+        raise InvalidParameter(
+            f"seeds {start} to {stop - 1}: tuning seeds are below {FIRST_REPORT_SEED}, pass smaller ones"
+        )
     if not tuning and start < FIRST_REPORT_SEED:
         raise InvalidParameter(
-            f"seeds {start} to {stop - 1}: report seeds start at {FIRST_REPORT_SEED}; pass tuning=True where "
+            f"seeds {start} to {stop - 1}: report seeds start at {FIRST_REPORT_SEED}; pass tuning=True if "
             "the runs choose constants and are not reported"
         )
     return tuple(range(start, stop))

@@ -1,6 +1,7 @@
-"""Simulated targets with sources: every crowd's sums are drawn at once, as in `evaluation.crowds`.
+"""Simulated local policies that also learn from sources, which are auxiliary data sets of other users.
 
-Status `simulated`; regret is the target's users' alone, and looks at mean rewards that no server sees.
+The sums of reports are sampled directly, as in `evaluation.crowds`, and have status `simulated`. Regret is
+that of the target's users only, and uses mean rewards that no server sees.
 """
 
 from collections.abc import Sequence
@@ -31,18 +32,18 @@ from dpbandits.privacy.reports import FloatingLaplace
 
 __all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_transfer"]
 
-# Algorithm 3 acts rarely: as many versions per source as the studies give its target.
 _PUBLISHED_VERSIONS = 100
+"""Number of versions of a source for Algorithm 3, which changes rarely; its target has as many in studies."""
 
 
 class SourcePeople(Sized, Protocol):
-    """A source's people; see `dpbandits.lab.worlds.transfer`."""
+    """Users of a source; see `dpbandits.lab.worlds.transfer`."""
 
     def propensities(self) -> FloatArray | None:
-        """(K,) probabilities of the arms, or None where they depend on the context."""
+        """Return the probabilities of the arms (K,); None if they depend on the context."""
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Contexts (n, dim), mean rewards (n, K) and arms (n,) of n people."""
+        """Return contexts (n, dim), mean rewards (n, K) and arms (n,) of n users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +51,17 @@ class SimulatedSource:
     """One source of a simulated target.
 
     Attributes:
-        people: who they are, and which arms they were given.
-        n_users: how many.
-        epsilon: of each report.
-        chooser: who chose the arms: `behaviour`, or `server`, the source's server instead.
-        depth: of the source's bins; None: the public rule.
-        start: target users before the source's first report.
-        span: target users over which its reports are spread evenly; 0: all at once.
+        people: Distribution of the source's users and of their arms.
+        n_users: Number of the source's users.
+        epsilon: Privacy loss of each of its reports.
+        chooser: Party that chose the arms: "behaviour" for the source's behaviour policy, or "server" for its
+            server.
+        depth: Depth of the source's bins; None for the public rule.
+        start: Number of target users before the source's first report.
+        span: Number of target users over which its reports are spread evenly; 0 for all at once.
 
     Raises:
-        InvalidParameter: a number outside its range, or an unknown way of choosing arms.
+        InvalidParameter: A number is outside its range, or `chooser` is unknown.
     """
 
     people: SourcePeople
@@ -91,18 +93,18 @@ def simulate_transfer(
     snapshots: tuple[int, ...] = (),
     watched: FloatArray | None = None,
 ) -> SimulationResult:
-    """Run a target that has sources.
+    """Simulate a target with sources.
 
     Args:
-        spec: of the target; learner `questions` or `tree`, or one of Ma2025 for its Algorithm 3.
-        world: the target's people.
-        sources: in the order in which they come; without any this is `simulate`.
-        n_users, seed, snapshots, watched: as for `simulate`.
-        floating: with Ma2025: the paper's floating-point noise, for the sources too.
-        skip: with `tree`: discount sources that the target's reports contradict.
+        spec: Spec of the target, with the learner `questions`, `tree`, or one of Ma2025 for its Algorithm 3.
+        world: Users of the target.
+        sources: Sources in the order in which they arrive. Without sources this is `simulate`.
+        n_users, seed, snapshots, watched: See `simulate`.
+        floating: True for the paper's floating-point noise with Ma2025, also in the sources.
+        skip: True to discount sources that the target's reports contradict, with the learner `tree`.
 
     Raises:
-        InvalidParameter: a source does not fit the spec, or the learner does not learn from sources.
+        InvalidParameter: A source does not fit the spec, or the learner cannot learn from sources.
     """
     if any((one.people.dim, one.people.n_arms) != (spec.dim, spec.n_arms) for one in sources):
         raise InvalidParameter("sources: expected the target's dim and n_arms")
@@ -133,7 +135,7 @@ def simulate_transfer(
 
 
 class SourceFeed:
-    """One source's reports, in the order in which they reach the target's server."""
+    """Reports of one source, in the order in which they reach the target's server."""
 
     def __init__(self, one: SimulatedSource, target: Spec, *, index: int, seed: int) -> None:
         people, self._noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))
@@ -161,7 +163,7 @@ class SourceFeed:
         self._sent = self._version = 0
 
     def give(self, tree: TransferTree | QuestionLearner, *, seen: int) -> None:
-        """Let the source's people report who are due when the target has seen so many users."""
+        """Send the source's reports that are due after `seen` target users."""
         one = self._one
         share = 1.0 if one.span == 0 else min(1.0, max(0, seen - one.start) / one.span)
         due = int(share * one.n_users) if seen >= one.start else 0
@@ -173,7 +175,7 @@ class SourceFeed:
         tree.jump_start()
 
     def report(self, due: int) -> None:
-        """Let all report who are among the first `due` of the source's people."""
+        """Send the reports of the first `due` users of the source that have not reported."""
         spec, leaves = self.spec.reports, self.rule.partition.leaves
         step = self.spec.reports_per_version if self.spec.chooser == "server" else due - self._sent
         while self._sent < due:
@@ -194,7 +196,7 @@ class SourceFeed:
 def _published(
     spec: Spec, sources: Sequence[SimulatedSource], *, n_users: int, seed: int, floating: bool
 ) -> Ma2025TransferRule | Ma2025Rule:
-    """Algorithm 3's tree after its sources."""
+    """Return Algorithm 3's tree after it has learned from its sources."""
     kind: Any = Ma2025Rule if spec.learner == "ma2025-printed" else Ma2025TransferRule
     rule: Ma2025TransferRule | Ma2025Rule = kind(
         partition=spec.protocol.bins.partition(),
