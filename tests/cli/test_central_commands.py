@@ -507,7 +507,7 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
         ([], ("epsilon = 4", ""), "--epsilon is missing"),
         (["--release", "features"], ("delta = 1e-7", "delta = 0"), "needs delta above 0"),
         (["--release", "cells"], ("", ""), "release: expected one of"),
-        ([], ('path = "log.csv"', ""), "lacks path"),
+        ([], ('path = "log.csv"', ""), "has no key path"),
     ],
 )
 def test_what_a_toml_file_says_is_said_once_and_what_it_lacks_is_asked_for(tables, words, replaced, match):
