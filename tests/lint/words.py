@@ -101,7 +101,7 @@ def _paragraphs(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             parts = []
         if bare and not code:
             number = number if parts else at
-            parts.append(_ITEM.sub("", line, count=1).strip())
+            parts.append(line[item.end() if (item := _ITEM.match(line)) else 0 :].strip())
 
 
 def _prose(path: Path, lines: list[tuple[int, str]]) -> Iterator[Finding]:

@@ -139,14 +139,18 @@ def cps_earnings() -> dict[str, NDArray[Any]]:
 def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60_000) -> TableBandit:
     """Guess a made-up worker's bracket of hourly earnings, as `cps_income` does with real ones.
 
-    The law, chosen by hand in the form of a textbook wage equation, nothing of it estimated:
-    age uniform on 16..64; years of education 6, 8, 10, 12, 14, 16, 18, 20 with probabilities .03, .03,
-    .06, .32, .26, .20, .07, .03; gender even; regions Midwest, Northeast, South, West with .25, .20, .32,
-    .23; all independent. Log hourly earnings are normal with standard deviation .45 around
-    2.78 + .09 (education - 13) + .012 (age - 40) - .0006 (age - 40)^2 + .1 (male) - .1 (female)
-    + (0, .08, -.04, .05 by region), cut at 10, 16 and 24.
+    The distribution is chosen by hand, in the form of a textbook wage equation; nothing is estimated:
 
-    There are `n_rows` people, keyed by the seed as is their order, and as many rounds by default.
+    - Age is uniform on 16..64.
+    - Years of education are 6, 8, ..., 20 with probabilities .03, .03, .06, .32, .26, .20, .07, .03.
+    - Gender is even.
+    - Regions are Midwest, Northeast, South, West with probabilities .25, .20, .32, .23.
+
+    All are independent. Log hourly earnings are normal with standard deviation .45. Their mean is
+    2.78 + .09 (education - 13) + .012 (age - 40) - .0006 (age - 40)^2 + .1 (male) - .1 (female)
+    + (0, .08, -.04, .05 by region). Brackets are cut at 10, 16 and 24.
+
+    There are `n_rows` people and, by default, as many rounds. The seed keys the people and their order.
     """
     _checks.integer(seed, name="seed", minimum=0)
     _checks.integer(n_rows, name="n_rows")
