@@ -67,9 +67,9 @@ class Arms(Domain):
             codes = codes_by_value(labels)
         except ValueError:
             raise InvalidParameter(
-                "two arms have labels with the same value (as 1, 1.0, True and '01'), or both are spelled "
-                "like a missing value, or a label is a number beyond 2^53, which readers of files may round. "
-                "List each label once, and no number beyond 2^53"
+                "two arms have labels with the same value (as 1, True and '01') or both are spelled like a "
+                "missing value, or a label is a number beyond 2^53, which readers may round. List each label "
+                "once, and no number beyond 2^53"
             ) from None
         assign(self, labels=labels, _codes=codes)
 
