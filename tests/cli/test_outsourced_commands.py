@@ -64,7 +64,7 @@ def optimise(folder, *more, answers=None):
 def test_two_processes_do_the_whole_job_and_anyone_rebuilds_it(table):
     done = curate(table)
     assert done.returncode == 0, done.stderr
-    assert "Distant rows lose more" in done.stdout
+    assert "Two positions of a row that are more than" in done.stdout
     log, plot = table / "choices.jsonl", table / "plot.png"
     done = subprocess.run(
         [
@@ -141,7 +141,7 @@ def test_answers_by_a_command_and_noised(table):
         table, "--ids", "id", "--cap", "4", "--answer-epsilon", "1", "--answer-bounds", "0:1", objective=()
     )
     assert done.returncode == 0, done.stderr
-    assert "Answers are noised" in done.stdout
+    assert "the released positions and the noised answers (covered)" in done.stdout
     answers = answering(table, "--command", f"{sys.executable} {script}")
     done = optimise(table, "--steps", "4", answers=answers)
     assert done.returncode == 0, done.stderr
