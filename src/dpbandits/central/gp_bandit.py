@@ -11,7 +11,7 @@ data meets noise only in the kind's `draw`.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, flat_column
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.marginals.action_release import ActionRelease
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
@@ -62,10 +63,15 @@ from dpbandits.tables import Schema
 
 __all__ = ["GPBandit", "GPTuning"]
 
-KINDS: dict[KindName, type[Kind[Any, Any]]] = {
+
+def _marginals(setup: Setup) -> MarginalRelease:
+    return MarginalRelease(setup) if setup.actions is None else ActionRelease(setup)
+
+
+KINDS: dict[KindName, Callable[[Setup], Kind[Any, Any]]] = {
     "features": FeatureRelease,
     "cells": CellRelease,
-    "marginals": MarginalRelease,
+    "marginals": _marginals,
 }
 """Kinds of release by their names in `GPTuning.release`."""
 

@@ -112,6 +112,7 @@ class Setup:
     noise: NoiseSource
     seed: Seed
     charged: bool
+    actions: Any = None
 
     def learned_in(self, *, of_rows: int) -> Features:
         """Return the features that were passed, or the kernel's. Raises `InvalidParameter` as `features_for`.

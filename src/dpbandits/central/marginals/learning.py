@@ -26,6 +26,7 @@ from dpbandits.models.marginals import (
     WeightedPeople,
     fitted_with_inclusion,
 )
+from dpbandits.models.marginals.action_features import ActionFeatures
 from dpbandits.models.noisy_regression import WeightPosterior
 
 __all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features"]
@@ -234,7 +235,7 @@ class EffectPosterior(WeightPosterior):
         relevance: Prior variances that the posterior rests on; None if they are not known.
     """
 
-    features: ArmFeatures
+    features: ArmFeatures | ActionFeatures
     draws: FloatArray | None = None
     relevance: Relevance | None = None
 
@@ -260,7 +261,7 @@ def effect_features(features: Features) -> EffectFeatures:
     Raises:
         InvalidParameter: The features are of another kind.
     """
-    base = features.base if isinstance(features, ArmFeatures) else None
+    base = features.base if isinstance(features, ArmFeatures | ActionFeatures) else None
     if not isinstance(base, EffectFeatures):
         raise InvalidParameter("marginal tables need ArmFeatures with EffectFeatures as base")
     return base

@@ -114,7 +114,7 @@ from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 
-__all__ = ["MarginalPast", "MarginalRelease", "Planned"]
+__all__ = ["Drawn", "MarginalPast", "MarginalRelease", "Planned", "Read", "centre_of"]
 
 UNITS = 1024
 """Number of parts of the reward range that rewards and centres are rounded to."""
@@ -281,15 +281,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         # Check this before the tables of components, which may not fit: the least number of weights is known.
         least = 1 + sum(levels) - len(levels)
         check_fits(FLOAT * SQUARES * self.arms * least**2, instead="take fewer categories or arms")
-        base = EffectFeatures(domain=self._columns)
-        if not base.effects.all_pairs_fit(self.arms):
-            base = EffectFeatures(domain=self._columns, pairs=())
-        own = ArmFeatures(base=base, arm_column=domain.dim - 1, n_arms=self.arms)
+        self._setup = setup
+        own = self._own_features()
+        base = effect_features(own)
         if setup.tuning.features is not None and setup.tuning.features.to_config() != own.to_config():
             raise InvalidParameter("release='marginals' has its own features: leave features= out")
-        self.features, self._setup, effects = own, setup, base.effects
+        self.features, effects = own, base.effects
         self.law = Law(effects.sizes, effects.ordered, paired=len(effects.sizes) <= PAIRED_COLUMNS)
-        self.reader = BlockReader(effects, self.law, self.arms)
+        self.reader = self._own_reader(effects)
         self._ranges = np.flatnonzero(effects.ordered)
         given = setup.tuning.blocks
         first = self._census_people() if given is None else 0
@@ -303,9 +302,22 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self._chain: list[Read] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._informed: tuple[tuple[FloatArray, FloatArray], Read] | None = None
-        self._known_features: dict[tuple[Any, Cuts | None], ArmFeatures] = {(base.pairs, None): own}
+        self._known_features: dict[tuple[Any, Cuts | None], Any] = {(base.pairs, None): own}
         self._coins = PublicCoins(setup.seed)
         self.shares.sum_rate(self._sum_sensitivity(self._columns.dim, first=False))
+
+    def _own_features(self) -> Features:
+        base = EffectFeatures(domain=self._columns)
+        if not base.effects.all_pairs_fit(self.arms):
+            base = EffectFeatures(domain=self._columns, pairs=())
+        return ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=self.arms)
+
+    def _own_reader(self, effects: Effects) -> Any:
+        return BlockReader(effects, self.law, self.arms)
+
+    def _rows(self, block: int) -> IntArray:
+        """Return the row (K,) of a block's tables of sums that holds each arm."""
+        return np.arange(self.arms)
 
     def _census_people(self) -> int:
         """Return the number of rounds of the default census, a public number; 0 for none."""
@@ -361,7 +373,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
         """Return the number m of weights after these blocks."""
-        effects = self.reader.effects
+        effects: Effects = self.reader.effects
         if effects.pairs is None:
             return effects.n_weights
         return _forecast(
@@ -463,14 +475,16 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         counts = self._law_with(tables).counts(levels[~rows.refused])
         low, high = self._setup.reward_range.low, self._setup.reward_range.high
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
-        worth = _rounded((told - low) / (high - low)) - self._centre(rows.actions[:, :-1], design)
-        cells = codes[:, None] * tables.n_cells + tables.locate(levels)
-        sums = np.zeros(self.arms * tables.n_cells, dtype=np.int64)
+        worth = _rounded((told - low) / (high - low)) - self._subtracted(rows.actions, design)
+        rows_of = self._rows(block)
+        n_rows = int(rows_of.max()) + 1
+        cells = rows_of[codes][:, None] * tables.n_cells + tables.locate(levels)
+        sums = np.zeros(n_rows * tables.n_cells, dtype=np.int64)
         np.add.at(sums, cells[rows.told], worth[rows.told, None])
         sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
         sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
-        drawn = Drawn(tables.to_array(), sums.reshape(self.arms, -1), counts, plain)
+        drawn = Drawn(tables.to_array(), sums.reshape(n_rows, -1), counts, plain)
         return replace(past, blocks=(*past.blocks, drawn))
 
     def _counted(self, rows: BlockRows) -> IntArray:
@@ -482,6 +496,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         noise = self.shares.on_census(len(self._ranges), counts.size, self.noise)
         return counts + noise.reshape(counts.shape)
 
+    def _subtracted(self, points: FloatArray, design: Planned) -> IntArray:
+        """Return beta (n,) at every user's own point (n, d)."""
+        return self._centre(points[:, :-1], design)
+
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
         """Return beta (n,), the amount subtracted from rewards in `UNITS`, from each user's own context."""
         if design.centre is None:
@@ -491,7 +509,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             rows = slice(begin, begin + step)
             means = 0.5 + np.einsum("nm,km->nk", design.base(contexts[rows]), design.centre)
             best[rows] = means.max(axis=1)
-        return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
+        return centre_of(best)
 
     # -- post-processing ------------------------------------------------------------------------
 
@@ -611,7 +629,22 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
         return draws.reshape(DRAWS, self.arms, -1)
 
-    def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> tuple[Belief, ArmWeights]:
+    def _after(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Any, Any]:
+        told, answered = self._heard(number, one, beliefs)
+        found: tuple[Any, Any] = self.reader.after(
+            beliefs[-1],
+            told,
+            answered=answered,
+            uniforms=self._people_coins(len(told.design.sizes)),
+            kept=float(kept_after(told.people, self.tuning.forget)),
+        )
+        return found
+
+    def _people_coins(self, columns: int) -> FloatArray:
+        return self._coins.uniform("marginals/people", 0, SAMPLE, 2 * columns)
+
+    def _heard(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Heard, list[tuple[float, Any]]]:
+        """Return a release in the units of the model, and the beliefs that answered shares of its rounds."""
         start, end = (0, *self.blocks)[number : number + 2]
         tables = self._tables(one)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
@@ -632,14 +665,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         answered = [
             (float(share), belief) for share, belief in zip(shares, beliefs, strict=True) if share > 0.0
         ]
-        uniforms = self._coins.uniform("marginals/people", 0, SAMPLE, 2 * len(tables.sizes))
-        return self.reader.after(
-            beliefs[-1],
-            told,
-            answered=answered,
-            uniforms=uniforms,
-            kept=float(kept_after(end - start, self.tuning.forget)),
-        )
+        return told, answered
 
     def _law_with(self, tables: Design) -> Law:
         """Return the tables of counts for these reward tables, which depend only on earlier releases."""
@@ -775,7 +801,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             tables = self._tables(one)
             if not tables.fits():
                 raise CorruptState("the saved releases contradict the saved configuration")
-            expected = (self.arms, tables.n_cells), (sum(self._law_with(tables).cells),)
+            n_rows = int(self._rows(number + self._census).max()) + 1
+            expected = (n_rows, tables.n_cells), (sum(self._law_with(tables).cells),)
             shapes = (one.sums.shape, one.counts.shape) == expected
             if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
                 raise CorruptState("the saved releases contradict the saved configuration")
@@ -804,6 +831,11 @@ def _forecast(
         noise_variances=[noises[one] for one in later],
         reward_variances=[(VARIANCE, LATER_VARIANCE)[one] for one in later],
     )
+
+
+def centre_of(best: FloatArray) -> IntArray:
+    """Return what is subtracted where these means (n,) are predicted: they are clipped to `CENTRES`, and NaN counts as 0."""
+    return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
 
 
 def _rounded(values: Any) -> Any:

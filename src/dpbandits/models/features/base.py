@@ -176,6 +176,7 @@ FEATURES: Registry[Features] = Registry(
         "QuadratureFourierFeatures": "dpbandits.models.features.fourier",
         "AdditiveFeatures": "dpbandits.models.features.additive",
         "EffectFeatures": "dpbandits.models.marginals.features",
+        "ActionFeatures": "dpbandits.models.marginals.action_features",
     },
 )
 """Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""

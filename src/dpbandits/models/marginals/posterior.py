@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dtrtri
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import Effects
 
-__all__ = ["ArmWeights", "Evidence", "Relevance"]
+__all__ = ["ArmWeights", "Evidence", "Relevance", "covariance_factor"]
 
 CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE = 0.02, 0.01, 0.001
 """Prior variances of a weight, in squared widths of the reward range; chosen on tuning tables."""
@@ -157,7 +157,7 @@ class ArmWeights:
     def of(cls, effects: Effects, evidence: Evidence, relevance: Relevance) -> "ArmWeights":
         """The posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
         scale = np.sqrt(relevance.of_terms(effects))[effects.term_of]
-        factor = np.stack([_factor(own, scale) for own in evidence.matrices])
+        factor = np.stack([covariance_factor(own, scale) for own in evidence.matrices])
         turned = np.swapaxes(factor, 1, 2)
         mean = (factor @ (turned @ evidence.shift[:, :, None]))[:, :, 0]
         return cls(mean, _for_all(factor, len(mean)), relevance)
@@ -185,7 +185,7 @@ def _for_all(own: FloatArray, arms: int) -> FloatArray:
     return np.broadcast_to(own, (arms, *own.shape[1:]))
 
 
-def _factor(precision: FloatArray, scale: FloatArray) -> FloatArray:
+def covariance_factor(precision: FloatArray, scale: FloatArray) -> FloatArray:
     """F (m, m) with F F^T = D (I + D J D)^-1 D, where D = diag(scale)."""
     system = precision * scale[:, None]
     system *= scale

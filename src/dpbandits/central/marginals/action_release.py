@@ -1,0 +1,284 @@
+"""`ActionRelease`: marginal tables for contexts and a grid of actions; see `actions` for the derivation."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits._memory import FLOAT
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.foresight import Foresight
+from dpbandits.central.kinds import ScheduleSize
+from dpbandits.central.marginals.actions import ActionBelief, ActionReader, Grid
+from dpbandits.central.marginals.learning import (
+    DRAWS,
+    LATER_VARIANCE,
+    SAMPLE,
+    SCORED,
+    VARIANCE,
+    EffectPosterior,
+    effect_features,
+)
+from dpbandits.central.marginals.release import Drawn, MarginalRelease, Planned, Read, centre_of
+from dpbandits.central.schedule import fading_blocks, growing_blocks
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import Features
+from dpbandits.models.forgetting import kept_after
+from dpbandits.models.marginals import MOST_CELLS, Cuts, EffectFeatures, Effects, best_design
+from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.action_features import ActionFeatures
+from dpbandits.models.marginals.actions import ActionEffects
+from dpbandits.models.marginals.law import LOCATED
+from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import PublicCoins, best_choice, uniform_choice
+
+__all__ = ["ActionRelease"]
+
+FIRST_SHARES, PEOPLE = (0.03, 0.15, 1.0 / 3.0), 400.0
+"""Shares of the horizon that bound the first block, and its users at epsilon 1.
+
+The block has at least the first share and at most the third. It has `PEOPLE` users, more if epsilon is small,
+but at most the second share.
+"""
+
+GROWTH, LAST_SHARE = 1.4, 0.9
+"""Growth of blocks, and the share of the horizon after which there is no release."""
+
+FEWEST_BINS, BINS, MOST_BINS, BINS_POWER = 4, 6.0, 12, 0.25
+"""Least, usual and most bins of the actions, and a power.
+
+The usual number is multiplied by the power of epsilon times users over 10,000.
+"""
+
+FREEDOM = 3.0
+"""Functions of the action that all bins together tell most about, where tables are chosen."""
+
+CAUTION = 0.7
+"""Deviations of its posterior by which the gain of deciding by context has to exceed zero.
+
+Below, everybody gets the action that is best on average over users. The gain and its deviation are computed
+from releases.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ActionPosterior(EffectPosterior):
+    """Posterior that answers.
+
+    Attributes:
+        learned: Posterior of all weights. The one that answers has its average over users, if releases do not
+            show that deciding by context pays.
+    """
+
+    learned: WeightPosterior
+
+
+class ActionRelease(MarginalRelease):
+    """Marginal tables with bins of actions in place of arms; see the module.
+
+    Args:
+        setup: Public arguments of the policy, with contexts and actions.
+
+    Raises:
+        InvalidParameter: As in `MarginalRelease`, or contexts and actions have too many products of effects.
+    """
+
+    thompson_scale = 0.6
+
+    _own: ActionFeatures
+
+    def _own_features(self) -> Features:
+        actions = self._setup.actions
+        basis = ActionBasis(tuple(actions.sizes), tuple(actions.ordered))
+        base = EffectFeatures(domain=self._columns)
+        if not base.effects.all_pairs_fit(self.arms):
+            base = EffectFeatures(domain=self._columns, pairs=())
+        across = ActionEffects.of(base.effects, basis)
+        base = EffectFeatures(domain=self._columns, pairs=across.effects.pairs)
+        self._own = ActionFeatures(base=base, sizes=basis.sizes, ordered=basis.ordered)
+        return self._own
+
+    def _own_reader(self, effects: Effects) -> Any:
+        reward_range = self._setup.reward_range
+        self._grid = Grid(self._setup.actions, reward_range.low, reward_range.high - reward_range.low)
+        return ActionReader(self._own.across, self.law, self._grid)
+
+    def _rows(self, block: int) -> IntArray:
+        privacy = self._setup.privacy
+        told = privacy.epsilon / privacy.rounds_per_user * (self._setup.horizon or 10_000) / 10_000
+        bins = round(min(max(BINS * told**BINS_POWER, FEWEST_BINS), MOST_BINS))
+        return self._own.across.basis.bins(bins)
+
+    def _census_people(self) -> int:
+        return 0
+
+    def _own_blocks(self, census: int) -> tuple[int, ...]:
+        rounds = self._setup.longest
+        if self._setup.horizon is None:
+            return super()._own_blocks(census)
+        least, most, cap = (share * rounds for share in FIRST_SHARES)
+        wanted = PEOPLE / min(1.0, self._setup.privacy.epsilon) ** 0.5
+        first = max(1, int(min(max(least, min(most, wanted)), cap)))
+        ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
+        return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+
+    def bytes_needed(self) -> float:
+        """Estimate memory in bytes; it is quadratic in the joint weights."""
+        held, actions, across = ScheduleSize.of(self.blocks, self._setup), self.arms, self._own.across
+        m, joint, cells = across.effects.n_weights, across.n_weights, MOST_CELLS
+        drawn = DRAWS * actions * m
+        bins = int(self._rows(0).max()) + 1
+        kept = (
+            held.blocks * (drawn + self.law.most_cells + bins * cells + SAMPLE * self._columns.dim)
+            + 4 * drawn
+        )
+        reading = SAMPLE * (2 * m + 5 * actions + 2 * joint) + SCORED + cells * (3 * joint + 4 * cells)
+        locating = 3 * LOCATED * len(self.law.tables) + 4 * held.longest * self._columns.dim
+        return FLOAT * (kept + 8 * joint**2 + max(reading, locating)) + held.book
+
+    def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
+        """Return the tables that are expected to be most informative, and the centre, from the posterior.
+
+        All bins of actions tell about the same few functions of the action. So their tables count as those of
+        `FREEDOM` arms, each the sum of as many bins' tables.
+        """
+        law = posterior.learned if isinstance(posterior, ActionPosterior) else self.prior
+        base, bins = effect_features(self.features), int(self._rows(block).max()) + 1
+        own = (law.factors[0] ** 2).sum(axis=1) / self._own.ratio**2
+        first = self.says_nothing(posterior)
+        each = max(1.0, bins / FREEDOM)
+        tables = best_design(
+            base.effects,
+            variance=self._own.across.of_contexts(own),
+            people=self.rounds(block) * each / bins,
+            noise_variance=lambda groups: self._noise_variance(groups, first=first) * each,
+            reward_variance=VARIANCE if first else LATER_VARIANCE,
+        )
+        return Planned(tables, None if first else self._own.of_actions(law.mean), base)
+
+    def _subtracted(self, points: FloatArray, design: Planned) -> IntArray:
+        """Return beta (n,) from each user's own context and action: the predicted outcome, clipped."""
+        if design.centre is None:
+            return self._centre(points[:, :-1], design)
+        found, step = np.empty(len(points)), max(1, SCORED // design.centre.shape[1])
+        for begin in range(0, len(points), step):
+            rows = points[begin : begin + step]
+            own = design.centre[rows[:, -1].astype(np.int64)]
+            found[begin : begin + step] = 0.5 + np.einsum("nm,nm->n", design.base(rows[:, :-1]), own)
+        return centre_of(found)
+
+    def _after(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Any, Any]:
+        told, answered = self._heard(number, one, beliefs)
+        found: tuple[Any, Any] = self.reader.after(
+            beliefs[-1],
+            told,
+            bins=self._rows(number),
+            answered=answered,
+            uniforms=self._people_coins(len(told.design.sizes)),
+            kept=float(kept_after(told.people, self.tuning.forget)),
+        )
+        return found
+
+    def _law(self, effects: Effects, weights: Any, cuts: Cuts | None = None) -> ActionPosterior:
+        ratio, supports = self._own.ratio, self._own.supports
+        factors = [ratio[:, None] * weights.factor]
+        law = WeightPosterior(mean=ratio * weights.mean, factors=factors, supports=supports)
+        return ActionPosterior(
+            mean=law.mean, factors=factors, supports=supports, features=self._own, learned=law
+        )
+
+    def _answering(
+        self,
+        drawn: Drawn | None,
+        belief: Any,
+        weights: Any,
+        *,
+        spread: float = 1.0,
+        cuts: Cuts | None = None,
+    ) -> Read:
+        """Return a reading with the public draws that answer users.
+
+        If the gain of deciding by context is not shown, the posterior is replaced by its average over users:
+        what is published, predicted and answered is then the same for everybody.
+        """
+        posterior, ratio = self._law(belief.effects, weights, cuts), effect_features(self.features).ratio
+        if not self._pays(belief, posterior):
+            average = self._own.across.averaged(weights, belief.mean_features)
+            posterior = replace(self._law(belief.effects, average, cuts), learned=posterior.learned)
+        draws = self._drawn_from(posterior, spread)
+        return Read(drawn, replace(belief, draws=draws / ratio), replace(posterior, draws=draws))
+
+    def _pays(self, belief: ActionBelief, posterior: ActionPosterior) -> bool:
+        """Return True if deciding by context gains enough, and if there is no sample of users to tell."""
+        if belief.sample is None:
+            return True
+        normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
+        draws = self._own.of_actions(posterior.sample_weights(normals)) / effect_features(self.features).ratio
+        gain = belief.gain(draws)
+        return bool(gain.mean() > CAUTION * gain.std())
+
+    def answering(
+        self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
+    ) -> EffectPosterior:
+        """Return the posterior with its public draws, which are not part of the publication."""
+        if not isinstance(features, ActionFeatures):
+            raise InvalidParameter("features: expected ActionFeatures, like those that were published")
+        law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
+        plain = EffectPosterior(**law, features=features)
+        if released == 0 and not informed:
+            return plain
+        return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
+
+    def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
+        """Return every action's weights (S, K, m) under draws of the joint law, deviations times `spread`."""
+        normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
+        draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
+        return self._own.of_actions(draws)
+
+    def choose(
+        self,
+        posterior: WeightPosterior | None,
+        candidates: FloatArray,
+        available: BoolArray | None,
+        start: int,
+        coins: PublicCoins,
+    ) -> tuple[IntArray, FloatArray | None]:
+        """Return a uniform action before any release, then that of the highest value under a public draw.
+
+        Only actions within the bounds are answered, as far as some of them are available.
+        """
+        n_sets, n = candidates.shape[:2]
+        ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
+        contexts, codes = candidates[:, 0, :-1], candidates[..., -1].astype(np.int64)
+        offered = self._offered(contexts, codes, available)
+        if not isinstance(posterior, EffectPosterior) or posterior.draws is None:
+            return uniform_choice(ties, n, offered)
+        weights, base = posterior.draws, posterior.features.base
+        own = self._drawn_in(start, n_sets, coins)
+        scores, step = np.empty((n_sets, n)), max(1, SCORED // weights[0].size)
+        for begin in range(0, n_sets, step):
+            sets = slice(begin, begin + step)
+            phi = base.of_known(np.ascontiguousarray(contexts[sets]))
+            values = self._grid.values(np.einsum("bm,bkm->bk", phi, weights[own[sets]]))
+            scores[sets] = np.take_along_axis(values, codes[sets], axis=1)
+        return best_choice(scores, ties, offered), None
+
+    def _offered(
+        self, contexts: FloatArray, codes: IntArray, available: BoolArray | None
+    ) -> BoolArray | None:
+        """Return which of the actions (n, k) may be answered: the available ones within the bounds.
+
+        Bounds give way where no available action is within them.
+        """
+        allowed = self._setup.actions.allowed(contexts)
+        if allowed is None:
+            return available
+        within = np.take_along_axis(allowed, codes, axis=1)
+        if available is None:
+            return np.asarray(within | ~within.any(axis=1, keepdims=True))
+        both = within & available
+        return np.where(both.any(axis=1, keepdims=True), both, available)
+
+    def foresight(self) -> Foresight | None:
+        """Return None: there is no forecast for actions yet."""
+        return None

@@ -1,0 +1,279 @@
+"""Marginal tables for contexts and a number to choose: prices, doses, bids.
+
+The release is that of `dpbandits.central.marginals.release`, with bins of the grid of actions in place of
+arms. What is computed from releases differs:
+
+- The law across actions is joint and smooth (`dpbandits.models.marginals.actions`).
+- What is told is an outcome; what is maximised is its public value (`dpbandits.domains.actions`).
+
+**Privacy.** The proof of `release` covers this release. An action is computed from earlier releases, public
+coins and the user's own context, as an arm is. Its bin is a public function of the action.
+
+A round adds R - beta to one entry of each of q tables. Here beta is a function of the user's own context and
+action that is fixed by earlier releases, and it is clipped to the same bounds. Replacing the round moves two
+entries of each table, by |R - beta| and |R' - beta'| at most. This is 2 q c in L1 (1024 q, or 1434 q later),
+whatever the numbers of bins and actions are. The counts are those of `release`.
+
+Values, shapes and bounds are functions that are applied to releases and to the user's own context alone
+(post-processing). They are assumed to be public and to read no private state. Nothing checks this, so the
+statement says it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.marginals.learning import (
+    CENTRES,
+    COUNT_ERROR,
+    FIRST_STEPS,
+    LATER_VARIANCE,
+    LEFT_OVER,
+    POOR_LAW,
+    SCORED,
+    STEPS,
+    VARIANCE,
+    Belief,
+    Heard,
+)
+from dpbandits.errors import ProtocolError
+from dpbandits.models.marginals import Counts, Effects, Evidence, Law, Relevance, WeightedPeople
+from dpbandits.models.marginals.actions import ActionEffects, ActionWeights, BinSums, evidence_of
+
+__all__ = ["ActionBelief", "ActionReader", "Grid"]
+
+
+COMPARED = 500
+"""Simulated users by whom decisions by context are compared with the best single action."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Rule that chooses an action from outcomes: the value, and what is allowed.
+
+    Args:
+        actions: Declared actions.
+        low, width: Lower end and width of the range of outcomes.
+    """
+
+    actions: Any
+    low: float
+    width: float
+
+    def values(self, scores: FloatArray) -> FloatArray:
+        """Return values (..., K) of outcomes 1/2 + scores (..., K), in widths of the range."""
+        means = self.low + self.width * np.clip(0.5 + scores, 0.0, 1.0)
+        return np.asarray(self.actions.valued(means))
+
+    def masked(self, values: FloatArray, allowed: BoolArray | None) -> FloatArray:
+        """Return values (n, ..., K) with -inf where an action is not allowed (n, K)."""
+        if allowed is None:
+            return values
+        return np.where(allowed.reshape(len(allowed), *(1,) * (values.ndim - 2), -1), values, -np.inf)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ActionBelief(Belief):
+    """Posterior after the releases so far; `mean` and `draws` are those of every action.
+
+    Attributes:
+        grid: Rule that chooses.
+        offered: Actions (K,) that are answered at present.
+        sample: People who stand for all users; None before any release.
+    """
+
+    grid: Grid
+    offered: BoolArray
+    sample: WeightedPeople | None = None
+
+    def outcomes(self, phi: FloatArray) -> FloatArray:
+        """Return the centres (n, K) subtracted from outcomes: their means, clipped to `CENTRES`."""
+        if self.draws is None:
+            return np.full((len(phi), len(self.mean)), 0.5)
+        return np.asarray(np.clip(0.5 + phi @ self.mean.T, *CENTRES))
+
+    def chances(self, phi: FloatArray, allowed: BoolArray | None) -> FloatArray:
+        """Return the chance (n, K) of every action for users with features (n, m).
+
+        Args:
+            phi: Features.
+            allowed: Actions (n, K) within the users' bounds, or None.
+        """
+        offered = np.broadcast_to(self.offered, (len(phi), len(self.mean)))
+        if allowed is not None:
+            offered = np.where((offered & allowed).any(axis=1, keepdims=True), offered & allowed, allowed)
+        if self.draws is None:
+            return np.asarray(offered / np.maximum(1, offered.sum(axis=1, keepdims=True)))
+        draws, actions, m = self.draws.shape
+        flat, chances = self.draws.reshape(-1, m), np.empty((len(phi), actions))
+        step = max(1, SCORED // (4 * len(flat)))
+        for begin in range(0, len(phi), step):
+            rows = slice(begin, begin + step)
+            values = self.grid.values((phi[rows] @ flat.T).reshape(-1, draws, actions))
+            best = self.grid.masked(values, offered[rows]).argmax(axis=2)
+            places = np.arange(len(best))[:, None] * actions + best
+            count = np.bincount(places.ravel(), minlength=len(best) * actions)
+            chances[rows] = count.reshape(-1, actions) / draws
+        return chances
+
+    @property
+    def mean_features(self) -> FloatArray:
+        """Features (m,) of contexts, averaged over users."""
+        phi, weights, _ = self._people()
+        return np.asarray(weights @ phi)
+
+    def gain(self, draws: FloatArray) -> FloatArray:
+        """Return how much deciding by context gains over the best single action, under draws (S, K, m).
+
+        Both decide by the mean. The result (S,) is in widths of the range, averaged over users.
+        """
+        phi, weights, allowed = self._people()
+        values = self.grid.values(phi @ self.mean.T)
+        best = self.grid.masked(values, allowed).argmax(axis=1)
+        average = np.broadcast_to(weights @ values, values.shape)
+        same, rows = self.grid.masked(average, allowed).argmax(axis=1), np.arange(len(phi))
+        found = np.empty(len(draws))
+        for number, one in enumerate(draws):
+            values = self.grid.values(phi @ one.T)
+            found[number] = weights @ (values[rows, best] - values[rows, same])
+        return found
+
+    def _people(self) -> tuple[FloatArray, FloatArray, BoolArray | None]:
+        """Features (n, m) of some users of the sample, weights that add up to one, and allowed actions."""
+        if self.sample is None:
+            raise ProtocolError("there is no sample of users before a release")
+        levels, weights = self.sample.levels[:COMPARED], self.sample.weights[:COMPARED]
+        allowed = self.grid.actions.allowed(middles(self.effects, levels))
+        return self.effects(levels), weights / weights.sum(), allowed
+
+
+def middles(effects: Effects, levels: IntArray) -> FloatArray:
+    """Return encoded contexts (n, d) in the middle of levels (n, d)."""
+    return np.where(np.array(effects.ordered), (levels + 0.5) / np.array(effects.sizes), levels)
+
+
+@dataclass(frozen=True, eq=False)
+class ActionReader:
+    """Computes beliefs about every action from releases.
+
+    Args:
+        across: Functions that are learned.
+        law: Tables of counts.
+        grid: Rule that chooses.
+    """
+
+    across: ActionEffects
+    law: Law
+    grid: Grid
+
+    @property
+    def effects(self) -> Effects:
+        """Functions of contexts."""
+        return self.across.effects
+
+    def beginning(self) -> tuple[ActionBelief, ActionWeights]:
+        """Return the belief and the posterior before any release."""
+        weights, prior = self.across.n_weights, self.across.prior
+        law = ActionWeights(np.zeros(weights), np.diag(np.sqrt(self.across.variances(prior))), prior)
+        belief = ActionBelief(
+            counts=Counts.none(self.law.sizes),
+            effects=self.effects,
+            evidence=Evidence.none(1, weights),
+            mean=self.across.of_actions(law.mean),
+            relevance=Relevance(prior),
+            grid=self.grid,
+            offered=np.ones(len(self.across.basis.grid), dtype=np.bool_),
+        )
+        return belief, law
+
+    def given(self, belief: ActionBelief, evidence: Evidence) -> tuple[ActionBelief, ActionWeights]:
+        """Return the belief with evidence of another kind: public data, before any release."""
+        return self._fitted(replace(belief, evidence=evidence), FIRST_STEPS)
+
+    def after(
+        self,
+        belief: ActionBelief,
+        told: Heard,
+        *,
+        bins: IntArray,
+        answered: Sequence[tuple[float, ActionBelief]],
+        uniforms: FloatArray,
+        kept: float = 1.0,
+    ) -> tuple[ActionBelief, ActionWeights]:
+        """Return the belief with one more block; see `BlockReader.after`.
+
+        Args:
+            belief: Belief when the block closed, which defines the centre.
+            told: Release of the block; its sums have a row for every bin of actions.
+            bins: Bin (K,) of every action.
+            answered: Shares of the block's rounds, and the beliefs that answered them.
+            uniforms: Public uniform numbers, (SAMPLE, 2 d).
+            kept: Factor by which earlier information is discounted.
+        """
+        law = replace(self.law, design=told.design)
+        counts = belief.counts.given(law, told.counts, people=told.people, sd=told.count_sd, kept=kept)
+        sample = counts.described(uniforms)
+        bins_told = self._read(belief, told, bins, answered, sample, counts.share_sd)
+        precision, shift = evidence_of(bins_told, weights=self.across.n_weights, errors=told.design.n_cells)
+        before = belief.evidence.faded(kept)
+        evidence = Evidence(before.precision + precision, before.shift + shift)
+        found = replace(belief, counts=counts, evidence=evidence, draws=None, sample=sample)
+        return self._fitted(found, FIRST_STEPS if belief.counts.people == 0.0 else STEPS)
+
+    def _fitted(self, belief: ActionBelief, steps: int) -> tuple[ActionBelief, ActionWeights]:
+        weights = ActionWeights.fitted(
+            self.across,
+            belief.evidence.precision[0],
+            belief.evidence.shift[0],
+            belief.relevance.variances,
+            steps=steps,
+        )
+        mean = self.across.of_actions(weights.mean)
+        return replace(belief, mean=mean, relevance=Relevance(weights.variances)), weights
+
+    def _read(
+        self,
+        belief: ActionBelief,
+        told: Heard,
+        bins: IntArray,
+        answered: Sequence[tuple[float, ActionBelief]],
+        sample: WeightedPeople,
+        share_sd: float,
+    ) -> Iterator[BinSums]:
+        """Yield the tables of every bin of actions.
+
+        Within a bin, an error of a cell's count changes its sum by the mean of reward - centre, which is
+        estimated from all the bin's sums. Centres follow the predictions after the first release; then the
+        mean is near zero, and `LEFT_OVER` allows for the rest.
+        """
+        phi = self.effects(sample.levels)
+        allowed = self.grid.actions.allowed(middles(self.effects, sample.levels))
+        chances = np.zeros((len(phi), len(bins)))
+        for share, theirs in answered:
+            chances += share * theirs.chances(phi, allowed)
+        given = told.people * sample.weights[:, None] * chances  # (M, K)
+        cells, count = told.design.indicators(sample.levels), int(bins.max()) + 1
+        uniform = belief.draws is None
+        centred = given * (belief.outcomes(phi) - 0.5)
+        variance = VARIANCE if uniform else LATER_VARIANCE
+        error = COUNT_ERROR + POOR_LAW * min(1.0, 16.0 * share_sd)
+        # Errors of a table's counts leave the number of all users as it is.
+        shares, tables = (
+            np.asarray(cells @ sample.weights),
+            np.repeat(np.arange(len(told.design.cells)), told.design.cells),
+        )
+        shared = np.eye(len(shares)) - (tables[:, None] == tables) * shares
+        maps = self.across.maps(cells, given, phi, bins)
+        for one, own in zip(range(count), maps, strict=True):
+            here = bins == one
+            weight = given[:, here].sum(axis=1)
+            people = np.asarray(cells @ weight)
+            covariance = variance * ((cells * weight) @ cells.T).toarray()
+            covariance[np.diag_indices_from(covariance)] += told.sum_sd**2 + (error * LEFT_OVER * people) ** 2
+            level = float(told.sums[one].sum()) / max(1.0, len(told.design.groups) * float(weight.sum()))
+            sums = told.sums[one] + np.asarray(cells @ centred[:, here].sum(axis=1))
+            off = error * float(np.clip(level, -0.5, 0.5)) * people[:, None] * shared
+            yield BinSums(own, covariance, sums, off)

@@ -1,0 +1,54 @@
+"""`ActionFeatures`: effects of a context times functions of an action as a feature map."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.models.features.base import FEATURES, Features, checked_points
+from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.actions import ActionEffects
+from dpbandits.models.marginals.features import EffectFeatures
+
+__all__ = ["ActionFeatures"]
+
+
+@FEATURES.add("ActionFeatures", base=FEATURES.read, sizes=tuple, ordered=tuple)
+class ActionFeatures(Features):
+    """The features of `ActionEffects`: points are encoded contexts followed by the code of an action.
+
+    Args:
+        base: Features of contexts, with `Effects`.
+        sizes: Steps of each action column.
+        ordered: True for columns with an order.
+    """
+
+    row_by_row = True
+
+    def __init__(self, *, base: EffectFeatures, sizes: tuple[int, ...], ordered: tuple[bool, ...]) -> None:
+        if not isinstance(base, EffectFeatures):
+            raise InvalidParameter("base: expected EffectFeatures")
+        self.base = base
+        self.sizes, self.ordered = tuple(map(int, sizes)), tuple(map(bool, ordered))
+        self.across = ActionEffects(base.effects, ActionBasis(self.sizes, self.ordered))
+        table = self.across.basis.table
+        self.n_arms, self.arm_column = len(table), base.domain.dim
+        longest = float(np.sqrt((table**2).sum(axis=1).max())) * (1.0 + 2.0**-40)
+        self._table = table / longest
+        self.n_features = self.across.n_weights
+        self.supports = ((0, self.n_features),)
+        self.scale = base.scale
+        self.ratio = self.across.products(base.ratio[None], np.full((1, table.shape[1]), longest))[0]
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Return feature vectors (..., J) of points (..., d + 1)."""
+        points, lead = checked_points(X, self.arm_column + 1)
+        codes = points[:, -1]
+        if not np.all((codes >= 0) & (codes < self.n_arms) & (codes == np.floor(codes))):
+            raise InvalidData(f"actions: expected codes 0 .. {self.n_arms - 1}")
+        phi = self.across.products(self.base(points[:, :-1]), self._table[codes.astype(np.int64)])
+        return phi.reshape(*lead, self.n_features)
+
+    def of_actions(self, weights: FloatArray) -> FloatArray:
+        """Return every action's weights (..., K, m) of the features `base`, from weights (..., J)."""
+        return self.across.of_actions(weights, self._table)

@@ -1,0 +1,261 @@
+r"""The law of rewards across a grid of actions: effects of contexts times smooth functions of the action.
+
+With phi the m functions of a context (`Effects`) and psi the b functions of an action (`ActionBasis`), the
+expected reward is
+
+    1/2 + f(x, a),   f(x, a) = sum_{i, j} w_ij phi_i(x) psi_j(a).
+
+`MOST_WEIGHTS` bounds the number of products: products with two columns of contexts go first.
+
+The weights have one joint normal law. A table that sums rewards over the actions of a bin is a linear
+function of it: `ActionEffects.maps` is exact for any law of actions given contexts, within bins too.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.posterior import covariance_factor
+
+__all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
+
+MOST_WEIGHTS = 1_200
+"""Most weights of the joint law: its precision is a dense matrix."""
+
+PRIOR_VARIANCES = np.array([[0.02, 0.06, 0.01], [0.01, 0.02, 0.003], [0.001, 0.001, 0.0]])
+"""Prior variance of a weight: rows by the number of context columns of its term, columns by those of the
+action."""
+
+PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])
+"""Weights' worth of evidence that the prior variance of a term counts as, in the same order."""
+
+
+class BinSums(NamedTuple):
+    """Tables of one bin of actions.
+
+    Attributes:
+        maps: (C, J) expected sums, as a linear function of the weights.
+        covariance: (C, C) of sums, without errors of the counts that all bins share.
+        sums: (C,) what was released, with the centre added.
+        miscounted: (C, E) change of the sums under each of the independent errors of the counts that all
+            bins share, of deviation one.
+    """
+
+    maps: FloatArray
+    covariance: FloatArray
+    sums: FloatArray
+    miscounted: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ActionEffects:
+    """Products of functions of contexts and of actions.
+
+    Args:
+        effects: Functions of a context.
+        basis: Functions of an action.
+    """
+
+    effects: Effects
+    basis: ActionBasis
+
+    @classmethod
+    def of(cls, effects: Effects, basis: ActionBasis) -> "ActionEffects":
+        """Return the products, with interactions of contexts if they fit in `MOST_WEIGHTS`.
+
+        Raises:
+            InvalidParameter: The single columns do not fit.
+        """
+        found = cls(effects, basis)
+        if found.n_weights > MOST_WEIGHTS:
+            found = cls(replace(effects, pairs=()), basis)
+        if found.n_weights > MOST_WEIGHTS:
+            raise InvalidParameter(
+                f"contexts and actions have {found.n_weights} products of effects, at most {MOST_WEIGHTS} "
+                "are learned: take fewer columns or categories"
+            )
+        return found
+
+    @cached_property
+    def _index(self) -> tuple[IntArray, IntArray]:
+        """Function (J,) of a context and of an action of every weight: all but those of prior variance 0."""
+        own, other = self.effects.order[self.effects.term_of], self.basis.order[self.basis.term_of]
+        kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
+        if int(kept.sum()) > MOST_WEIGHTS:
+            kept &= (own[:, None] < 2) | (other == 0)
+        i, j = np.nonzero(kept)
+        return i, j
+
+    @property
+    def n_weights(self) -> int:
+        """J."""
+        return len(self._index[0])
+
+    @cached_property
+    def _terms(self) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
+        """Term (J,) of every weight; prior variance, pseudo-count and context order of every term."""
+        i, j = self._index
+        own, other = self.effects.term_of[i], self.basis.term_of[j]
+        names, term_of = np.unique(own * len(self.basis.order) + other, return_inverse=True)
+        orders = (
+            self.effects.order[names // len(self.basis.order)],
+            self.basis.order[names % len(self.basis.order)],
+        )
+        return term_of.ravel(), PRIOR_VARIANCES[orders], PSEUDO_COUNTS[orders], orders[0]
+
+    @property
+    def prior(self) -> FloatArray:
+        """Prior variance of every term."""
+        return self._terms[1]
+
+    def variances(self, of_terms: FloatArray) -> FloatArray:
+        """Return the variance (J,) of every weight from that of every term."""
+        return of_terms[self._terms[0]]
+
+    def learned(self, squares: FloatArray) -> FloatArray:
+        """Return variances of the terms from expected squares (J,): a step of expectation maximisation.
+
+        A term's variance is drawn towards its prior by `PSEUDO_COUNTS` weights. Interactions of contexts are
+        drawn towards the mean of all of them instead.
+        """
+        term_of, prior, pseudo, order = self._terms
+        sums, counts = np.bincount(term_of, squares), np.bincount(term_of)
+        towards = prior.copy()
+        pairs = order == 2
+        if pairs.any():
+            towards[pairs] = (sums[pairs].sum() + 2.0 * prior[pairs][0]) / (counts[pairs].sum() + 2.0)
+        return np.asarray((sums + pseudo * towards) / (counts + pseudo))
+
+    def of_actions(self, weights: FloatArray, table: FloatArray | None = None) -> FloatArray:
+        """Return every action's weights (..., K, m) of the functions of a context, from weights (..., J)."""
+        i, j = self._index
+        table = self.basis.table if table is None else table
+        full = np.zeros((*weights.shape[:-1], table.shape[1], self.effects.n_weights))
+        full[..., j, i] = weights
+        return np.asarray(table @ full)
+
+    def of_contexts(self, variances: FloatArray) -> FloatArray:
+        """Return the variance (m,) of the weights of contexts, averaged over actions, from (J,)."""
+        i, j = self._index
+        squares = (self.basis.table**2).mean(axis=0)
+        sums = np.bincount(i, weights=variances * squares[j], minlength=self.effects.n_weights)
+        return np.asarray(sums, dtype=np.float64)
+
+    def products(self, phi: FloatArray, psi: FloatArray) -> FloatArray:
+        """Return features (n, J) from those of contexts (n, m) and of actions (n, b)."""
+        i, j = self._index
+        return phi[:, i] * psi[:, j]
+
+    def averaged(self, law: "ActionWeights", phi: FloatArray) -> "ActionWeights":
+        """Return the law of the function averaged over users, which is the same for every context.
+
+        Args:
+            law: Law of all weights.
+            phi: Features (m,) of contexts, averaged over users.
+        """
+        i, j = self._index
+        place = np.empty(self.basis.table.shape[1], dtype=np.int64)
+        place[j[i == 0]] = np.flatnonzero(i == 0)
+        onto = np.zeros((self.n_weights, self.n_weights))
+        onto[place[j], np.arange(self.n_weights)] = phi[i]
+        return ActionWeights(onto @ law.mean, onto @ law.factor, law.variances)
+
+    def maps(
+        self, cells: csr_array, given: FloatArray, phi: FloatArray, bins: IntArray
+    ) -> Iterator[FloatArray]:
+        """Yield maps (C, J) from weights to the expected sums of every bin of actions.
+
+        Args:
+            cells: Cells (C, M) of the people of a sample, as in `Design.indicators`.
+            given: People (M, K) whom each of the sample stands for and who got each action.
+            phi: Functions (M, m) of their contexts.
+            bins: Bin (K,) of every action.
+        """
+        for one in range(int(bins.max()) + 1):
+            own = bins == one
+            yield np.asarray(cells @ self.products(phi, given[:, own] @ self.basis.table[own]))
+
+
+@dataclass(frozen=True, eq=False)
+class ActionWeights:
+    """Joint law of all weights.
+
+    Attributes:
+        mean: (J,).
+        factor: (J, J); covariance = factor factor^T.
+        variances: Prior variances of the terms.
+    """
+
+    mean: FloatArray
+    factor: FloatArray
+    variances: FloatArray
+
+    @classmethod
+    def fitted(
+        cls,
+        across: ActionEffects,
+        precision: FloatArray,
+        shift: FloatArray,
+        variances: FloatArray,
+        *,
+        steps: int,
+    ) -> "ActionWeights":
+        """Return the posterior after so many steps of expectation maximisation.
+
+        Args:
+            across: Functions whose weights are learned.
+            precision, shift: Evidence (J, J) and (J,).
+            variances: Prior variances of the terms to begin with.
+            steps: Number of steps.
+        """
+        for _ in range(steps):
+            found = cls.of(across, precision, shift, variances)
+            squares = found.mean**2 + np.einsum("ij,ij->i", found.factor, found.factor)
+            variances = across.learned(squares)
+        return cls.of(across, precision, shift, variances)
+
+    @classmethod
+    def of(
+        cls, across: ActionEffects, precision: FloatArray, shift: FloatArray, variances: FloatArray
+    ) -> "ActionWeights":
+        """Return the posterior under these prior variances of the terms."""
+        factor = covariance_factor(precision, np.sqrt(across.variances(variances)))
+        return cls(factor @ (factor.T @ shift), factor, variances)
+
+
+def evidence_of(bins: Iterable[BinSums], *, weights: int, errors: int) -> tuple[FloatArray, FloatArray]:
+    """Return precision (J, J) and shift (J,) of the tables of all bins.
+
+    With S_b the covariance and U_b the `miscounted` of bin b, all sums have the covariance diag(S_b) + U U^T.
+    U has the U_b below each other, as a cell's count is wrong in all bins alike. Its inverse is that of
+    diag(S_b) less a term of the rank of U (Woodbury).
+
+    Args:
+        bins: Tables of every bin.
+        weights: Number J of weights.
+        errors: Number E of errors that all bins share.
+    """
+    precision, shift = np.zeros((weights, weights)), np.zeros(weights)
+    inner, shared = np.eye(errors), np.zeros((errors, weights + 1))
+    for one in bins:
+        lower = np.linalg.cholesky(one.covariance)
+        both = np.column_stack([one.maps, one.sums, one.miscounted])
+        solved = solve_triangular(lower, both, lower=True, check_finite=False)
+        told, off = solved[:, : weights + 1], solved[:, weights + 1 :]
+        precision += told[:, :weights].T @ told[:, :weights]
+        shift += told[:, :weights].T @ told[:, weights]
+        inner += off.T @ off
+        shared += off.T @ told
+    half = solve_triangular(np.linalg.cholesky(inner), shared, lower=True, check_finite=False)
+    precision -= half[:, :weights].T @ half[:, :weights]
+    shift -= half[:, :weights].T @ half[:, weights]
+    return (precision + precision.T) / 2.0, shift
