@@ -9,7 +9,7 @@ from dpbandits._memory import FLOAT
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.foresight import Foresight
 from dpbandits.central.kinds import ScheduleSize
-from dpbandits.central.marginals.actions import ActionBelief, ActionReader, Grid
+from dpbandits.central.marginals.actions import ActionBelief, ActionReader, ActionRule
 from dpbandits.central.marginals.learning import (
     DRAWS,
     LATER_VARIANCE,
@@ -100,8 +100,8 @@ class ActionRelease(MarginalRelease):
 
     def _own_reader(self, effects: Effects) -> Any:
         reward_range = self._setup.reward_range
-        self._grid = Grid(self._setup.actions, reward_range.low, reward_range.high - reward_range.low)
-        return ActionReader(self._own.across, self.law, self._grid)
+        self._rule = ActionRule(self._setup.actions, reward_range.low, reward_range.high - reward_range.low)
+        return ActionReader(self._own.across, self.law, self._rule)
 
     def _rows(self, block: int) -> IntArray:
         privacy = self._setup.privacy
@@ -259,7 +259,7 @@ class ActionRelease(MarginalRelease):
         for begin in range(0, n_sets, step):
             sets = slice(begin, begin + step)
             phi = base.of_known(np.ascontiguousarray(contexts[sets]))
-            values = self._grid.values(np.einsum("bm,bkm->bk", phi, weights[own[sets]]))
+            values = self._rule.values(np.einsum("bm,bkm->bk", phi, weights[own[sets]]))
             scores[sets] = np.take_along_axis(values, codes[sets], axis=1)
         return best_choice(scores, ties, offered), None
 

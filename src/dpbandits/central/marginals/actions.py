@@ -43,7 +43,7 @@ from dpbandits.errors import ProtocolError
 from dpbandits.models.marginals import Counts, Effects, Evidence, Law, Relevance, WeightedPeople
 from dpbandits.models.marginals.actions import ActionEffects, ActionWeights, BinSums, evidence_of
 
-__all__ = ["ActionBelief", "ActionReader", "Grid"]
+__all__ = ["ActionBelief", "ActionReader", "ActionRule"]
 
 
 COMPARED = 500
@@ -51,7 +51,7 @@ COMPARED = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ActionRule:
     """Rule that chooses an action from outcomes: the value, and what is allowed.
 
     Args:
@@ -80,12 +80,12 @@ class ActionBelief(Belief):
     """Posterior after the releases so far; `mean` and `draws` are those of every action.
 
     Attributes:
-        grid: Rule that chooses.
+        rule: Rule that chooses.
         offered: Actions (K,) that are answered at present.
         sample: People who stand for all users; None before any release.
     """
 
-    grid: Grid
+    rule: ActionRule
     offered: BoolArray
     sample: WeightedPeople | None = None
 
@@ -112,8 +112,8 @@ class ActionBelief(Belief):
         step = max(1, SCORED // (4 * len(flat)))
         for begin in range(0, len(phi), step):
             rows = slice(begin, begin + step)
-            values = self.grid.values((phi[rows] @ flat.T).reshape(-1, draws, actions))
-            best = self.grid.masked(values, offered[rows]).argmax(axis=2)
+            values = self.rule.values((phi[rows] @ flat.T).reshape(-1, draws, actions))
+            best = self.rule.masked(values, offered[rows]).argmax(axis=2)
             places = np.arange(len(best))[:, None] * actions + best
             count = np.bincount(places.ravel(), minlength=len(best) * actions)
             chances[rows] = count.reshape(-1, actions) / draws
@@ -131,13 +131,13 @@ class ActionBelief(Belief):
         Both decide by the mean. The result (S,) is in widths of the range, averaged over users.
         """
         phi, weights, allowed = self._people()
-        values = self.grid.values(phi @ self.mean.T)
-        best = self.grid.masked(values, allowed).argmax(axis=1)
+        values = self.rule.values(phi @ self.mean.T)
+        best = self.rule.masked(values, allowed).argmax(axis=1)
         average = np.broadcast_to(weights @ values, values.shape)
-        same, rows = self.grid.masked(average, allowed).argmax(axis=1), np.arange(len(phi))
+        same, rows = self.rule.masked(average, allowed).argmax(axis=1), np.arange(len(phi))
         found = np.empty(len(draws))
         for number, one in enumerate(draws):
-            values = self.grid.values(phi @ one.T)
+            values = self.rule.values(phi @ one.T)
             found[number] = weights @ (values[rows, best] - values[rows, same])
         return found
 
@@ -146,7 +146,7 @@ class ActionBelief(Belief):
         if self.sample is None:
             raise ProtocolError("there is no sample of users before a release")
         levels, weights = self.sample.levels[:COMPARED], self.sample.weights[:COMPARED]
-        allowed = self.grid.actions.allowed(middles(self.effects, levels))
+        allowed = self.rule.actions.allowed(middles(self.effects, levels))
         return self.effects(levels), weights / weights.sum(), allowed
 
 
@@ -162,12 +162,12 @@ class ActionReader:
     Args:
         across: Functions that are learned.
         law: Tables of counts.
-        grid: Rule that chooses.
+        rule: Rule that chooses.
     """
 
     across: ActionEffects
     law: Law
-    grid: Grid
+    rule: ActionRule
 
     @property
     def effects(self) -> Effects:
@@ -184,7 +184,7 @@ class ActionReader:
             evidence=Evidence.none(1, weights),
             mean=self.across.of_actions(law.mean),
             relevance=Relevance(prior),
-            grid=self.grid,
+            rule=self.rule,
             offered=np.ones(len(self.across.basis.grid), dtype=np.bool_),
         )
         return belief, law
@@ -250,7 +250,7 @@ class ActionReader:
         mean is near zero, and `LEFT_OVER` allows for the rest.
         """
         phi = self.effects(sample.levels)
-        allowed = self.grid.actions.allowed(middles(self.effects, sample.levels))
+        allowed = self.rule.actions.allowed(middles(self.effects, sample.levels))
         chances = np.zeros((len(phi), len(bins)))
         for share, theirs in answered:
             chances += share * theirs.chances(phi, allowed)

@@ -834,7 +834,7 @@ def _forecast(
 
 
 def centre_of(best: FloatArray) -> IntArray:
-    """Return what is subtracted where these means (n,) are predicted: they are clipped to `CENTRES`, and NaN counts as 0."""
+    """Return centres (n,) from predicted means (n,), clipped to `CENTRES`; NaN counts as 0."""
     return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
 
 

@@ -5,7 +5,7 @@ the expected rewards of all. Everything about round t is a function of (seed, t)
 
 Tables have one row a person, and classes or columns as arms: `load` (`available` lists the names),
 `TableBandit`, `table_from_toml`, `from_log` and `hard`. `camelback` and `FunctionBandit` are known functions,
-with new candidates every round. `DoseFinding` has public cells, for `central.ExploreThenCommit`.
+with new candidates every round. `PRICE_WORLDS` have prices, bids and doses as actions. `DoseFinding` has public cells, for `central.ExploreThenCommit`.
 
 >>> world = camelback(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape
@@ -20,15 +20,18 @@ from dpbandits.lab.worlds.dose_finding import DoseFinding
 from dpbandits.lab.worlds.functions import FunctionBandit, UniformCandidates, camelback
 from dpbandits.lab.worlds.hard import HARD, hard
 from dpbandits.lab.worlds.matched import from_log
+from dpbandits.lab.worlds.prices import PRICE_WORLDS, PriceWorld
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, table_of
 
 __all__ = [
     "HARD",
+    "PRICE_WORLDS",
     "BestArm",
     "DoseFinding",
     "Environment",
     "FunctionBandit",
+    "PriceWorld",
     "TableBandit",
     "UniformCandidates",
     "available",

@@ -34,7 +34,7 @@ STEPS = 20
 
 REGIONS = ("north", "south", "west", "east")
 SHIFTS = np.array([-2.0, 0.0, 1.0, 3.0])
-"""What people of each region pay more than others, in units of the price."""
+"""Amount by which people of each region pay more than others, in units of the price."""
 
 
 def _logistic(score: FloatArray) -> FloatArray:
