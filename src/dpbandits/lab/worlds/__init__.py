@@ -5,8 +5,8 @@ the expected rewards of all. Everything about round t is a function of (seed, t)
 
 Tables have one row a person, and classes or columns as arms: `load` (`available` lists the names),
 `TableBandit`, `table_from_toml`, `from_log` and `hard`. `camelback` and `FunctionBandit` are known functions,
-with new candidates every round. `PRICE_WORLDS` have prices, bids and doses as actions. `DoseFinding` has public cells, for
-`central.ExploreThenCommit`.
+with new candidates every round. `PRICE_WORLDS` have prices, bids and doses as actions. `DoseFinding` has
+public cells, for `central.ExploreThenCommit`.
 
 >>> world = camelback(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape
