@@ -1,16 +1,16 @@
-"""Rewards of people with discrete columns, told by tables of sums over few columns at a time.
+"""Reward functions of discrete columns, learned from tables of sums over few columns at a time.
 
 - `Effects`: main effects and interactions, the functions that are learned.
-- `EffectFeatures`: the same as a feature map of contexts.
-- `cuts_of`: levels of ranges that people fill to a small part only.
-- `Design`, `best_design`, `all_pairs`: which tables to sum, the most telling ones, and those of all pairs.
-- `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
-- `tables_hold`: whether tables have room for most columns.
-- `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
-- `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
-- `fitted_with_inclusion`: the same with the probability that each of many columns matters;
-  `variances_to_choose_by`: what such columns are worth to `best_design`.
-- `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
+- `EffectFeatures`: feature map of contexts with these effects.
+- `cuts_of`: levels of ranges of which the data fill only a small part.
+- `Design`, `best_design`, `all_pairs`: a set of reward tables, the most informative one, that of all pairs.
+- `columns_in_turn`: forecast of the information about main effects; `COLUMN_VARIANCE`: their prior variance.
+- `tables_hold`: check that reward tables can hold most columns.
+- `Law`, `Counts`: tables of counts, and the weighted sample of users that noisy counts describe.
+- `Evidence`, `Relevance`, `ArmWeights`: evidence of noisy tables, prior variances, and the posterior.
+- `fitted_with_inclusion`: posterior with a learned probability that each column matters;
+  `variances_to_choose_by`: variances of such columns for `best_design`.
+- `Tables`, `fitted_with_misfit`: posterior from one release, with a learned error of the model.
 """
 
 from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of, ends_of, smoothed

@@ -1,13 +1,13 @@
-"""Cuts of ranges that people fill to a small part only, from noisy counts of people in equal bins.
+"""Levels of ranges of which the data fill a small part, from noisy counts of users in equal bins.
 
-A column is described by one of a few laws: people spread over the whole declared range, or over one window of
-its bins. The law is taken that lies closest to the noisy shares in squares. A window has to be closer than
-the declared range by more than noise explains, and to hold most people: a few frequent numbers in a range
-that is filled are no window. The levels of a column with a window are quantiles of a mixture: most of them
-lie in the window, the others are spread over the range.
+A column is described by one of a few laws: users are spread evenly over the whole declared range, or over one
+window of its bins. The law with the smallest squared distance from the noisy shares is chosen. A window must
+be closer than the whole range by more than noise explains. It must also contain most users: a few frequent
+values in a range that is filled are not a window. The levels of a column with a window are quantiles of a
+mixture: most of them lie in the window, the others are spread over the range.
 
-A log is summed in fine bins. Its levels are quantiles of a law of people in these (`ends_of`): of their noisy
-shares without what noise explains (`smoothed`).
+A table of logged data is summed in fine bins. Its levels are quantiles (`ends_of`) of a law of users in these
+bins: their noisy shares after smoothing (`smoothed`).
 """
 
 from collections.abc import Sequence
@@ -19,42 +19,42 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["CENSUS_BINS", "WIDEST_WINDOW", "Cuts", "cuts_of", "ends_of", "located", "smoothed"]
 
 Cuts = tuple[tuple[float, ...], ...]
-"""Inner ends of the levels of each column, as shares of its range; () for a column that keeps its levels."""
+"""Inner ends of the levels of each column, as shares of its range; () for a column with equal levels."""
 
 CENSUS_BINS = 96
-"""Equal bins of a range in a census."""
+"""Number of equal bins of a range whose users are counted."""
 
 WIDEST_WINDOW = 0.125
-"""Largest share of a range that a window may take; people who fill more are described by the whole range."""
+"""Largest width of a window, as a share of the range. Users who fill more have the whole range."""
 
 CLOSER = 16.0
-"""A window is taken if its squared distance is below that of the whole range by more than so many variances
-of the noise of a share."""
+"""Smallest difference of the squared distances of the range and of a window that is chosen, in variances of
+the noise of a share."""
 
 HELD = 0.7
-"""Smallest noisy share of the people that a window must hold."""
+"""Smallest noisy share of the users that a window must contain."""
 
 OUTSIDE = 0.15
-"""Share of the levels that are spread over the whole range, where there is a window or a law of fine bins."""
+"""Share of the levels that are spread over the whole range, if there is a window or a law of fine bins."""
 
 BEYOND = 3.0
-"""Deviations of its noise that a difference must exceed to be believed, where a law is smoothed."""
+"""Threshold of `smoothed`: smallest difference that is not set to zero, in deviations of its noise."""
 
 HALVINGS, ROUNDED = 60, 1e-9
-"""Steps of a search by bisection, and how far rounding may move a level's end, in levels."""
+"""Number of steps of a bisection search, and rounding error allowed at a level's end, in levels."""
 
 
 def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cuts:
-    """Cuts of columns from noisy counts of people in equal bins.
+    """Return the cuts of columns from noisy counts of users in equal bins.
 
     A window of w of the B bins describes shares h by 1/w in it and 0 elsewhere. Its squared distance from h,
-    less that of the whole range, is 1/w - 1/B - 2 (mean of h in the window - mean of h).
+    minus that of the whole range, is 1/w - 1/B - 2 (mean of h in the window - mean of h).
 
     Args:
-        counts: (columns, B) noisy counts.
-        people: number of people counted.
-        sd: deviation of the noise of a count.
-        levels: levels that a column with a window is cut into.
+        counts: Noisy counts, shape (columns, B).
+        people: Number of users counted.
+        sd: Standard deviation of the noise of a count.
+        levels: Number of levels of a column with a window.
 
     Returns:
         `levels` - 1 strictly increasing cuts in (0, 1) for each column with a window, and () for others.
@@ -87,22 +87,22 @@ def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cut
 
 
 def _quantiles(low: float, high: float, levels: int) -> tuple[float, ...]:
-    """Inner quantiles of a mixture: uniform on [0, 1] with weight `OUTSIDE`, else uniform on [low, high]."""
+    """Return inner quantiles of a mixture: uniform on [0, 1] with weight `OUTSIDE`, else on [low, high]."""
     points = np.array([0.0, low, high, 1.0])
     below = OUTSIDE * points + np.array([0.0, 0.0, 1.0 - OUTSIDE, 1.0 - OUTSIDE])
     return tuple(np.interp(np.arange(1, levels) / levels, below, points).tolist())
 
 
 def smoothed(noisy: FloatArray, *, sd: float) -> FloatArray:
-    """A law (B,) of people in bins, from noisy shares: what noise explains is taken to be even.
+    """Return a smooth law of users in bins, shape (B,), from noisy shares, by thresholding in the Haar basis.
 
-    Bins are taken together two by two, as often as that goes (Haar's basis). The law is built from the widest
-    parts: a part's halves differ by as much as shares say if that is more than `BEYOND` deviations of its
-    noise, and are equal otherwise.
+    Bins are joined in pairs repeatedly, as long as their number is even. The law is built from the widest
+    parts down. The difference of a part's two halves is that of the noisy shares if it exceeds `BEYOND`
+    deviations of its noise, else zero.
 
     Args:
-        noisy: shares that sum to about one.
-        sd: of the noise of a share.
+        noisy: Noisy shares, which sum to about one.
+        sd: Standard deviation of the noise of a share.
 
     Example:
         >>> smoothed(np.array([0.27, 0.23, 0.5, 0.0]), sd=0.02).tolist()
@@ -127,10 +127,15 @@ def _believed(apart: FloatArray, *, sd: float) -> FloatArray:
 
 
 def ends_of(law: FloatArray, levels: int) -> IntArray:
-    """(levels - 1,) inner ends of levels, as numbers of bins below them, by a law (B,) of people in bins.
+    """Return the inner ends (levels - 1,) of levels, as numbers of bins below them.
 
-    With w the mixture of the law and, of weight `OUTSIDE`, an even one, a bin is worth min(1, c w) levels; c
-    is such that all bins are worth `levels` together. So every level has one bin at least.
+    Let w be the mixture of the law of users in bins and, with weight `OUTSIDE`, the uniform law. A bin counts
+    as min(1, c w) levels, where c is such that all bins together count as `levels`. So every level has at
+    least one bin.
+
+    Args:
+        law: Law of users in bins, shape (B,).
+        levels: Number of levels.
 
     Example:
         >>> ends_of(np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]), 4).tolist()
@@ -149,12 +154,12 @@ def ends_of(law: FloatArray, levels: int) -> IntArray:
 
 
 def located(points: FloatArray, levels: IntArray, cuts: Sequence[Sequence[float]]) -> IntArray:
-    """(n, d) levels of points (n, d) in [0, 1], by the cuts of the columns that have some.
+    """Return the levels (n, d) of points, by cuts for the columns with cuts.
 
     Args:
-        points: ranges in [0, 1].
-        levels: (n, d) levels of columns without cuts; others are replaced.
-        cuts: of each column.
+        points: Points with ranges in [0, 1], shape (n, d).
+        levels: Levels of columns without cuts, shape (n, d); those of columns with cuts are replaced.
+        cuts: Cuts of each column.
     """
     found = levels.copy()
     for column, own in enumerate(cuts):

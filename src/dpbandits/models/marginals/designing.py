@@ -1,14 +1,14 @@
-"""Choice of the next tables: the groups of columns and bins that are expected to tell most about rewards.
+"""Choice of the next reward tables: groups of columns, and bins, that are expected to be most informative.
 
-Let n be the people an arm, C the cells of a table, s^2 the noise variance of its entries, and v the reward
+Let n be the users per arm, C the cells of a table, s^2 the noise variance of its entries, and v the reward
 variance. The bins keep the share rho of a component of mean square lambda. The information about it is
 
     I = C (n/C)^2 lambda rho / (s^2 + v n/C) = n lambda rho / (s^2 C/n + v).
 
 A weight of variance u then explains lambda u^2 I/(1 + u I) of the reward function's unknown variance.
 Coordinate ascent maximises the sum over the constant, all columns in a group and all pairs inside a group. A
-pair that is not learned yet counts with its prior variance.
-More groups mean more noise, because everybody's data enters each of them.
+pair that is not learned yet counts with its prior variance. More groups mean more noise, because each user's
+data enters each of them.
 """
 
 import math
@@ -27,23 +27,23 @@ from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design,
 __all__ = ["all_pairs", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
-"""Bins of a range."""
+"""Possible numbers of bins of a range."""
 
 LARGEST_TABLE = 200
-"""Most cells of a group's table."""
+"""Largest number of cells of a group's table."""
 
 SWEEPS = 2
-"""Sweeps of coordinate ascent."""
+"""Number of sweeps of coordinate ascent."""
 
 FEW_COLUMNS = 5
-"""Up to so many columns the ascent begins from no columns too."""
+"""Largest number of columns with which a second ascent starts from a design without columns."""
 
 TIE = 1e-12
-"""Values are equal up to rounding if they differ by no more than this share."""
+"""Largest relative difference of values that are considered equal up to rounding."""
 
 
 def _kept(table: FloatArray, bins: int) -> FloatArray:
-    """(c,) share of every component's mean square that its means over `bins` equal parts keep."""
+    """Return the share of each component's mean square that its means over `bins` equal parts keep, (c,)."""
     size = len(table)
     parts = coarse(np.arange(size), size=size, bins=bins)
     counts = np.bincount(parts, minlength=bins)
@@ -60,11 +60,12 @@ def left_variances(
     noise_variance: float,
     reward_variance: float,
 ) -> FloatArray:
-    """Return the variance (m,) that every weight is expected to have once these tables are known.
+    """Return the expected variances of the weights after a release of these tables, shape (m,).
 
     Args:
-        noise_variance: of an entry.
-        effects, variance, people, reward_variance: as `best_design` takes them.
+        design: Reward tables.
+        noise_variance: Noise variance of an entry.
+        effects, variance, people, reward_variance: See `best_design`.
     """
     left = variance.copy()
     signals = [
@@ -76,7 +77,7 @@ def left_variances(
         holding = [1.0 / own for group, own in sized if set(term.columns).issubset(group)]
         if not holding:
             continue
-        # The noise of tables is averaged; rewards scatter alike in all of them.
+        # Averaging over tables reduces their noise. The variance of rewards is the same in all of them.
         cells = 1.0 / (sum(holding) if term.columns else max(holding))
         pair = len(term.columns) == 2
         parts = [signals[one][: effects.pair_components[one] if pair else None] for one in term.columns]
@@ -94,15 +95,16 @@ def columns_in_turn(
     noise_variance: Callable[[int], float],
     reward_variance: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Forecast of what a run tells about main effects when all columns matter alike.
+    """Forecast the information of a run about main effects, if all columns are equally important.
 
     All groups have equally many columns, and every block has other columns. The numbers of groups, of columns
     in each and of bins are those that explain most.
 
     Args:
-        variance: of a weight before any release.
-        people: (blocks,) an arm's.
-        noise_variance, reward_variance: as `best_design` takes them.
+        effects: Functions that are learned.
+        variance: Prior variance of a weight before any release.
+        people: Users per arm in each block, shape (blocks,).
+        noise_variance, reward_variance: See `best_design`.
 
     Returns:
         Mean squares (m,) of the components of all columns, and the information (m,) about their weights.
@@ -138,13 +140,13 @@ def forecast_weights(
     noise_variances: Sequence[Callable[[int], float]],
     reward_variances: Sequence[float],
 ) -> int:
-    """m: weights of an arm that are expected to be learned after all blocks.
+    """Return the expected number m of learned weights per arm after all blocks.
 
-    Designs follow each other as they would if releases changed no prior variance.
+    The designs of the blocks are those that would be chosen if releases changed no prior variance.
 
     Args:
-        effects: the weights before any release.
-        people, noise_variances, reward_variances: of every block, as `best_design` takes them.
+        effects: Functions that are learned before any release.
+        people, noise_variances, reward_variances: Arguments of `best_design` for each block.
     """
     variance = Relevance.prior(effects).variances[effects.term_of]
     for own, noise, reward in zip(people, noise_variances, reward_variances, strict=True):
@@ -169,18 +171,18 @@ def forecast_weights(
 
 
 Group = tuple[tuple[int, int], ...]
-"""Columns of one table, and which of its choices of bins each has."""
+"""Columns of one table; each is a pair of its number and of the index of its choice of bins."""
 
 
 class _Parts(NamedTuple):
-    """Signals and worths of one group of columns: arrays over the weights of its columns and of its pairs.
+    """Quantities of one group of columns, as arrays over the weights of its columns and of its pairs.
 
     Attributes:
-        signals: mean squares that the bins keep.
-        worths: mean squares times squared variances.
-        variances: of the weights now.
-        main: signals of the components that interact.
-        places: of these components among those of all columns.
+        signals: Mean squares that the bins keep.
+        worths: Mean squares times squared variances.
+        variances: Present variances of the weights.
+        main: Signals of the components that interact.
+        places: Indices of these components among those of all columns.
     """
 
     signals: FloatArray
@@ -191,10 +193,10 @@ class _Parts(NamedTuple):
 
 
 class _Values:
-    """Values of tables, group by group.
+    """Explained variances (values) of tables, computed and cached group by group.
 
-    A group's value depends on the other groups through their number alone, which fixes the noise. If one
-    column moves, only the values of two groups change.
+    A group's value depends on the other groups only through their number, which determines the noise. If one
+    column changes its group, the values of at most two groups have to be computed again.
     """
 
     def __init__(
@@ -241,7 +243,7 @@ class _Values:
         self._valued: dict[tuple[Group, int], float] = {}
 
     def cells(self, group: Group) -> int:
-        """Cells of a group's table."""
+        """Return the number of cells of a group's table."""
         return math.prod(self.choices[column][choice] for column, choice in group)
 
     def _parts(self, group: Group) -> _Parts:
@@ -253,7 +255,7 @@ class _Values:
         return found
 
     def _with_column(self, parts: _Parts, column: int, choices: slice) -> _Parts:
-        """Return a group with one more column: signals and main have a row for each choice of its bins."""
+        """Return a group with one more column; signals and main have one row per choice of its bins."""
         own, places = self._signals[column][choices], self._places[column]
         first = own[:, : len(places)]
         pairs = (first[:, :, None] * parts.main).reshape(len(own), -1)
@@ -272,7 +274,7 @@ class _Values:
         return np.asarray((parts.worths * told / (noise[:, None] + parts.variances * told)).sum(axis=-1))
 
     def of_group(self, group: Group, count: int) -> float:
-        """Return the value that a group explains, apart from the constant, given the number of groups."""
+        """Return the value of a group without the constant, if there are `count` groups."""
         found = self._valued.get((group, count))
         if found is None:
             parts, cells = self._parts(group), np.array([float(self.cells(group))])
@@ -280,12 +282,12 @@ class _Values:
         return found
 
     def of_constant(self, cells: FloatArray, count: int) -> FloatArray:
-        """Return the value that the smallest tables of so many cells explain of the constant."""
+        """Return the value of the constant, if the smallest table has `cells` cells."""
         told = self._people / (self._noise(count) * cells / self._people + self._reward)
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
 
     def alone(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """Return groups of one column each; columns that do not fit are in none."""
+        """Return each column's group number if each has its own group; -1 for columns that do not fit."""
         owner: list[int] = []
         room = MOST_CELLS
         for column, choice in enumerate(chosen):
@@ -296,7 +298,7 @@ class _Values:
         return tuple(owner)
 
     def of_all(self, owner: tuple[int, ...], chosen: tuple[int, ...]) -> float:
-        """Return the value that all groups explain; -inf if their tables are too large."""
+        """Return the value of all groups together; -inf if their tables are too large."""
         groups = [
             tuple((column, chosen[column]) for column, own in enumerate(owner) if own == group)
             for group in range(max(owner) + 1)
@@ -308,9 +310,9 @@ class _Values:
         return float(self.of_constant(least, count)[0]) + sum(self.of_group(group, count) for group in groups)
 
     def moves(self, column: int, owner: tuple[int, ...], chosen: tuple[int, ...]) -> list[FloatArray]:
-        """Return values with a column in no group, in each group, and in one of its own, by choices of bins.
+        """Return the values after moving a column, one array over its choices of bins for each target.
 
-        They are -inf where the tables are too large.
+        Targets are no group, each group, and a group of its own. A value is -inf if the tables are too large.
         """
         rest: dict[int, Group] = {}
         for other, group in enumerate(owner):
@@ -336,10 +338,14 @@ class _Values:
 
 
 def all_pairs(effects: Effects, bins: int) -> Design:
-    """Return a table for every pair of columns that can be learned, with so many bins of a range at most.
+    """Return the design with a table for every pair of columns that can be learned.
 
     A pair that is too large for a table has none. A column without a pair has a table of its own, if that is
     not too large.
+
+    Args:
+        effects: Functions that are learned.
+        bins: Largest number of bins of a range.
 
     Example:
         >>> all_pairs(Effects((24, 24, 3, 201), (True, True, False, False)), 6).groups
@@ -368,11 +374,11 @@ def best_design(
     """Return the tables that are expected to explain most of the reward function, by coordinate ascent.
 
     Args:
-        effects: learned functions. Other pairs of columns count too, with their prior variance.
-        variance: (m,) variance of every weight now.
-        people: people an arm.
-        noise_variance: function from the number of tables to the noise variance of an entry.
-        reward_variance: variance of one reward.
+        effects: Learned functions. Other pairs of columns count too, with their prior variance.
+        variance: Present variance of every weight, shape (m,).
+        people: Users per arm.
+        noise_variance: Function from the number of tables to the noise variance of an entry.
+        reward_variance: Variance of one reward.
     """
     d = len(effects.sizes)
     values = _Values(effects, variance, people, noise_variance, reward_variance)
@@ -391,7 +397,7 @@ def best_design(
 def _ascended(
     values: _Values, owner: tuple[int, ...], chosen: tuple[int, ...]
 ) -> tuple[float, tuple[int, ...], tuple[int, ...]]:
-    """Move every column in turn as long as the value grows; returns value, groups and choices of bins."""
+    """Move each column in turn while the value increases; return value, groups and choices of bins."""
     best = values.of_all(owner, chosen)
     for _ in range(SWEEPS):
         for column in range(len(owner)):
@@ -409,11 +415,11 @@ def _ascended(
 
 
 def _exceeds(score: float, best: float) -> bool:
-    """Return whether a value is larger by more than rounding explains, which differs between processors."""
+    """Return True if a value is larger by more than rounding, which differs between processors."""
     return score > best + TIE * abs(best) if np.isfinite(best) else score > best
 
 
 def _relabelled(owner: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the same groups, numbered 0.. without gaps."""
+    """Return the groups of all columns, renumbered from 0 without gaps; -1 stays."""
     names = {group: number for number, group in enumerate(sorted({group for group in owner if group >= 0}))}
     return tuple(names.get(group, -1) for group in owner)

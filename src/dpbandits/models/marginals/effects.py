@@ -1,13 +1,13 @@
-"""Main effects and pairwise interactions of discrete columns: the functions that marginal tables can tell.
+"""Main effects and pairwise interactions of discrete columns: functions that marginal tables can estimate.
 
-A column is cut into levels: categories as they are, a range into equal bins. With B_j the component table of
-column j, every reward function is
+A column has levels: its categories, or equal bins of its range. With B_j the component table of column j,
+every reward function is
 
     f(x) = w_0 + sum_j B_j[x_j] . w_j + sum_{i<j} (B_i[x_i] (x) B_j[x_j]) . w_ij
 
 (an analysis of variance). Component tables are centred over the levels and have total variance one: sum over
-components of the mean square over levels. A range has four cosines, or more if effects are fine. A category
-has an orthogonal basis of the functions of mean zero.
+components of the mean square over levels. A range has four cosines, or more if effects are fine. A column of
+categories has an orthogonal basis of the functions of mean zero.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["MOST_PAIR_COLUMNS", "Effects", "Term", "category_components", "range_components"]
 
 BINS = 24
-"""Levels of a range."""
+"""Number of levels of a range."""
 
 SHARES = (0.68, 0.26, 0.05, 0.01)
 """Shares of the first cosines in the variance of a function over a range. They are like the leading
@@ -36,25 +36,26 @@ columns the second. With at most `FINE_FEW` columns that are all ranges, each ha
 their interaction. The share of a cosine is proportional to one over the square of its frequency."""
 
 MOST_PAIR_COLUMNS = 40
-"""Components of an interaction; those with more are left out."""
+"""Largest number of components of an interaction; larger interactions are left out."""
 
 MOST_WEIGHTS, MOST_ENTRIES = 512, 1 << 23
-"""Most weights an arm, and most entries of all arms' covariances (64 MiB), with which all interactions are
-learned from the start. Beyond them a pair is learned once a released table holds both columns."""
+"""Largest number of weights per arm, and of entries of all arms' covariances (64 MiB), with which all
+interactions are learned from the start. Beyond them a pair is learned after a table with both columns is
+released."""
 
 GATHERED = 1 << 16
-"""Features that are gathered at once, so that what is gathered stays in the cache."""
+"""Number of features that are gathered at a time, so that they stay in the cache."""
 
 FEW_COLUMNS = 5
-"""Up to so many columns a range has three components in an interaction, beyond two."""
+"""Largest number of columns with which a range has three components in an interaction; with more, two."""
 
 
 def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> FloatArray:
-    """(bins, c) cosines of mean zero over equal bins of [0, 1], the first ones of most variance.
+    """Return cosines of mean zero over equal bins of [0, 1], shape (bins, c), by decreasing variance.
 
     Args:
-        bins: equal parts of the range.
-        shares: (c,) shares of the cosines in the variance of a function.
+        bins: Number of equal parts of the range.
+        shares: Shares of the cosines in the variance of a function, shape (c,).
 
     Example:
         >>> table = range_components()
@@ -69,9 +70,9 @@ def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> Floa
 
 
 def category_components(levels: int) -> FloatArray:
-    """(levels, levels - 1) orthogonal contrasts of equal variance, one in total.
+    """Return orthogonal contrasts of equal variance, one in total, shape (levels, levels - 1).
 
-    Helmert's: component k holds level k + 1 against the mean of those before it.
+    These are Helmert contrasts: component k compares level k + 1 to the mean of the levels before it.
 
     Example:
         >>> category_components(2).ravel().tolist()
@@ -88,7 +89,7 @@ def category_components(levels: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Term:
-    """Weights start..stop - 1 are of these columns together: none, one or two of them."""
+    """Weights start..stop - 1, which belong to no column (the constant), one column or a pair."""
 
     columns: tuple[int, ...]
     start: int
@@ -97,14 +98,14 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """The functions of discrete columns that are learned.
+    """Set of the functions of discrete columns that are learned.
 
     Args:
-        sizes: levels of each column.
-        ordered: which columns are ranges.
-        pairs: columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
+        sizes: Number of levels of each column.
+        ordered: True for each column that is a range.
+        pairs: Columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
             enough.
-        fine: whether a range has more than four cosines, whose shares fall more slowly with the frequency.
+        fine: True if a range has more than four cosines, whose shares fall more slowly with the frequency.
     """
 
     sizes: tuple[int, ...]
@@ -114,7 +115,7 @@ class Effects:
 
     @classmethod
     def of(cls, categories: Sequence[int | None], *, fine: bool = False) -> "Effects":
-        """Build the effects of columns with so many categories, or None for a range."""
+        """Return the effects of columns, given the number of categories of each, or None for a range."""
         return cls(
             tuple(BINS if count is None else count for count in categories),
             tuple(count is None for count in categories),
@@ -123,7 +124,7 @@ class Effects:
 
     @property
     def _shares(self) -> tuple[float, ...]:
-        """Shares of the cosines of a range."""
+        """Shares of the cosines of a range in the variance of a function."""
         if not self.fine:
             return SHARES
         falling = np.arange(1.0, FINE_COSINES[len(self.sizes) > FINE_FEW] + 1.0) ** -2
@@ -131,7 +132,7 @@ class Effects:
 
     @cached_property
     def tables(self) -> tuple[FloatArray, ...]:
-        """Components (levels, c) of every column."""
+        """Component table (levels, c) of every column."""
         return tuple(
             range_components(size, self._shares) if ordered else category_components(size)
             for size, ordered in zip(self.sizes, self.ordered, strict=True)
@@ -139,7 +140,7 @@ class Effects:
 
     @cached_property
     def pair_components(self) -> tuple[int, ...]:
-        """Components of every column in an interaction."""
+        """Number of components of every column in an interaction."""
         most = 3 if len(self.sizes) <= FEW_COLUMNS else 2
         if self.fine and len(self.sizes) <= FINE_FEW and all(self.ordered):
             most = FINE_PAIRS
@@ -150,7 +151,7 @@ class Effects:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The constant, the columns, and the pairs that are small enough."""
+        """Terms of the constant, of the columns, and of the pairs that are small enough."""
         sizes: list[tuple[tuple[int, ...], int]] = [((), 1)]
         sizes += [((column,), table.shape[1]) for column, table in enumerate(self.tables)]
         pairs = combinations(range(len(self.sizes)), 2) if self.pairs is None else self.pairs
@@ -162,28 +163,26 @@ class Effects:
         return self.pair_components[i] * self.pair_components[j]
 
     def small_enough(self, i: int, j: int) -> bool:
-        """Return whether the interaction of two columns can be learned: its components are few."""
+        """Return True if the interaction of two columns has few enough components to be learned."""
         return self._products(i, j) <= MOST_PAIR_COLUMNS
 
     def all_pairs_fit(self, arms: int) -> bool:
-        """Return whether the laws of all arms' weights fit with every interaction that is small enough.
+        """Return True if all interactions that are small enough can be learned from the start.
 
-        Time grows with the cube of the weights, and memory with their square and the arms.
+        Time grows with the cube of the number of weights. Memory grows with its square times the arms.
         """
         weights = replace(self, pairs=None).n_weights
         return weights <= MOST_WEIGHTS and arms * weights**2 <= MOST_ENTRIES
 
     def with_pairs(self, pairs: Iterable[tuple[int, int]]) -> "Effects":
-        """Return the effects of the same columns, with the interactions of these pairs (i, j) beside their
-        own.
-        """
+        """Return the effects with the interactions of these pairs (i, j) in addition to their own."""
         if self.pairs is None:
             return self
         joined = tuple(sorted({*self.pairs, *((i, j) for i, j in pairs if self.small_enough(i, j))}))
         return self if joined == self.pairs else replace(self, pairs=joined)
 
     def places_in(self, other: "Effects") -> IntArray:
-        """Return the places (m,) of its weights among those of effects that have all its terms."""
+        """Return the indices (m,) of these weights among those of effects that contain all these terms."""
         start = {term.columns: term.start for term in other.terms}
         return np.concatenate(
             [start[term.columns] + np.arange(term.stop - term.start) for term in self.terms]
@@ -191,25 +190,29 @@ class Effects:
 
     @property
     def n_weights(self) -> int:
-        """m."""
+        """Number m of weights."""
         return self.terms[-1].stop
 
     @cached_property
     def term_of(self) -> IntArray:
-        """(m,) which term every weight belongs to."""
+        """Index of the term of every weight, shape (m,)."""
         return np.repeat(np.arange(len(self.terms)), [term.stop - term.start for term in self.terms])
 
     def holds(self, column: int) -> BoolArray:
-        """(terms,) whether a term is of this column, alone or with another."""
+        """Return an array (terms,) that is True for the terms with this column."""
         return np.array([column in term.columns for term in self.terms])
 
     @cached_property
     def order(self) -> IntArray:
-        """(terms,) 0 for the constant, 1 for a column, 2 for a pair."""
+        """Order of each term, shape (terms,): 0 for the constant, 1 for a column, 2 for a pair."""
         return np.array([len(term.columns) for term in self.terms])
 
     def greatest_square(self, shares: FloatArray) -> float:
-        """A bound on the square of anybody's features' length, every term's times its share (terms,)."""
+        """Return a bound on the squared norm of features if each term's square is weighted by its share.
+
+        Args:
+            shares: Weight of each term, shape (terms,).
+        """
         own = [(table**2).sum(axis=1).max() for table in self.tables]
         both = zip(self.tables, self.pair_components, strict=True)
         first = [(table[:, :count] ** 2).sum(axis=1).max() for table, count in both]
@@ -236,17 +239,17 @@ class Effects:
         return found
 
     def levels(self, points: FloatArray) -> IntArray:
-        """(n, d) levels of points (n, d): ranges in [0, 1], categories as codes."""
+        """Return the levels (n, d) of points (n, d), with ranges in [0, 1] and categories as codes."""
         sizes, ordered = np.array(self.sizes), np.array(self.ordered)
         cut = np.floor(points * np.where(ordered, sizes, 1)).astype(np.int64)
         return np.asarray(np.clip(cut, 0, sizes - 1))
 
     @cached_property
     def _places(self) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
-        """All components in one row, and where every weight's two factors stand in it.
+        """All components in one row, and the positions of every weight's two factors in it.
 
-        Weight k of a person with these levels is the product of the entries `first[:, k] + levels[column] *
-        width[:, k]` for its two columns. The entry 0 is a one, the second factor of weights of one column.
+        Feature k of a user with these levels is the product of the entries `first[:, k] + levels[column] *
+        width[:, k]` for its two columns. Entry 0 is a one, the second factor of the weights of one column.
         """
         flat = np.concatenate([np.ones(1), *(table.ravel() for table in self.tables)])
         widths = [table.shape[1] for table in self.tables]
@@ -262,7 +265,7 @@ class Effects:
         return flat, first, column, width
 
     def __call__(self, levels: IntArray) -> FloatArray:
-        """(n, m) features of people with these levels (n, d), each the same whoever else is there."""
+        """Return the features (n, m) of users with levels (n, d); each row depends on its own user only."""
         flat, first, column, width = self._places
         phi = np.empty((len(levels), self.n_weights))
         step = max(1, GATHERED // self.n_weights)

@@ -1,4 +1,4 @@
-"""`EffectFeatures`: main effects and interactions of a context as a feature map of norm at most one."""
+"""Feature map `EffectFeatures`: main effects and interactions of a context, with norm at most one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ __all__ = ["EffectFeatures", "tables_hold"]
 
 
 def tables_hold(contexts: Domain) -> bool:
-    """Return whether reward tables have room for more than two thirds of the columns of encoded contexts.
+    """Return True if reward tables can hold more than two thirds of the columns of encoded contexts.
 
-    A column of more than `LARGEST_TABLE` categories is in no table, and nothing is learned of it.
+    A column of more than `LARGEST_TABLE` categories is in no table, so its effect is not learned.
     """
     parts = contexts.parts if isinstance(contexts, Product) else (contexts,)
     left_out = sum(isinstance(part, Arms) and part.n_arms > LARGEST_TABLE for part in parts)
@@ -40,24 +40,24 @@ def _cuts(found: Sequence[Sequence[float]] | None) -> Cuts | None:
 
 @FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs, fine=bool, cuts=_cuts)
 class EffectFeatures(Features):
-    """The features of `Effects` over boxes and arms side by side, weighed as `Relevance.prior` has them.
+    """Feature map of `Effects` over products of boxes and arms, scaled by the prior variances of `Relevance`.
 
-    A function of prior variance one, on average over levels, has weights of variance `scale`^2.
+    Functions have prior variance one, on average over levels, if each weight has variance `scale`^2.
 
     Args:
-        domain: domain of encoded contexts.
-        pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
-        fine: whether ranges have more cosines; see `Effects`.
-        cuts: for each column the inner ends of its levels, as shares of its range, strictly increasing in
-            (0, 1); () for equal levels and for categories. None if no column has cuts.
+        domain: Domain of encoded contexts.
+        pairs: Columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
+        fine: True if ranges have more cosines; see `Effects`.
+        cuts: Inner ends of each column's levels, as shares of its range, strictly increasing in (0, 1); ()
+            for equal levels and for categories. None if no column has cuts.
 
     Attributes:
-        effects: the functions.
-        ratio: (m,) weights of these features for a weight one of `effects`.
+        effects: Functions of which the features consist.
+        ratio: Weights of these features that equal a weight one of `effects`, shape (m,).
 
     Raises:
-        InvalidParameter: parts of another kind, pairs of columns that are not there or too large, or cuts
-            of another form.
+        InvalidParameter: The domain has other parts, pairs have columns that do not exist or are too large,
+            or cuts have another form.
     """
 
     row_by_row = True  # features are looked up, and multiplied one by one
@@ -107,12 +107,12 @@ class EffectFeatures(Features):
         self.ratio = self.scale / np.sqrt(shares[self.effects.term_of])
 
     def shares(self, X: ArrayLike) -> FloatArray:
-        """(n, d) points (..., d), every range as [0, 1]."""
+        """Return points (..., d) as an array (n, d), with every range scaled to [0, 1]."""
         points, _ = checked_points(X, self.domain.dim)
         return np.asarray((points - self._low) / self._width)
 
     def levels(self, X: ArrayLike) -> IntArray:
-        """(n, d) levels of points (..., d)."""
+        """Return the levels (n, d) of points (..., d)."""
         return self._levels_at(self.shares(X))
 
     def _levels_at(self, shares: FloatArray) -> IntArray:
@@ -120,7 +120,7 @@ class EffectFeatures(Features):
         return levels if self.cuts is None else located(shares, levels, self.cuts)
 
     def bins(self, X: ArrayLike, count: int) -> IntArray:
-        """(n, d) bins of points (..., d): every column in `count` equal parts of its range."""
+        """Return the bins (n, d) of points (..., d), with `count` equal bins of each column's range."""
         points, _ = checked_points(X, self.domain.dim)
         cut = np.floor(count * ((points - self._low) / self._width)).astype(np.int64)
         return np.asarray(np.clip(cut, 0, count - 1))
@@ -133,11 +133,11 @@ class EffectFeatures(Features):
         )
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d)."""
+        """Return the feature vectors (..., m) of points (..., d)."""
         return self._features_at(self.shares(X)).reshape(*np.shape(X)[:-1], self.n_features)
 
     def of_known(self, points: FloatArray) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d) that are known to lie in the domain."""
+        """Return the feature vectors (..., m) of points (..., d) that are known to lie in the domain."""
         shares = (points.reshape(-1, points.shape[-1]) - self._low) / self._width
         return self._features_at(shares).reshape(*points.shape[:-1], self.n_features)
 

@@ -1,16 +1,18 @@
-"""The probability that each of many columns matters is learned from the evidence of all tables.
+"""Posterior with a learned probability that each of many columns matters (a spike-and-slab prior).
 
-A column matters with probability min(1, `RELEVANT` / columns), before any release. If it does not, the
-weights of its effect and of all its interactions are zero. This is a prior of a spike and a slab for each
-column. The law of the weights is normal: a prior variance is the one of weights that matter, times the
-probability that all columns of the term do. A column's probability p follows from the evidence. Let m and C
-be mean and covariance of its n weights, effect and interactions, divided by their prior deviations. Then
-M = C^-1 - I and h = C^-1 m are what tables and all other columns say of them. If the column matters, prior
-variances are 1/p times as large, and the evidence against zero weights is
+A column matters with prior probability min(1, `RELEVANT` / columns). If it does not, the weights of its
+effect and of all its interactions are zero. The law of the weights is approximated by a normal one. Its prior
+variance of a weight is the variance of a weight that matters, times the probability that all columns of the
+term matter.
+
+A column's probability p follows from the evidence. Let m and C be mean and covariance of its n weights
+(effect and interactions), divided by their prior deviations. Then M = C^-1 - I and h = C^-1 m are the
+evidence of tables and of all other columns about them. If the column matters, prior variances are 1/p times
+as large, and the evidence against zero weights is
 
     log B = h.(M + p I)^-1 h / 2 - log det(I + M / p) / 2,  summed over arms.
 
-Up to `RELEVANT` columns every column matters, and this is `ArmWeights.fitted`.
+With at most `RELEVANT` columns every column matters, and the result is that of `ArmWeights.fitted`.
 """
 
 from dataclasses import replace
@@ -31,22 +33,22 @@ __all__ = ["RELEVANT", "fitted_with_inclusion", "variances_to_choose_by"]
 
 RELEVANT = 5.0
 """Expected number of columns that matter, if there are more.
-`python -m reproduction.tuning.releases --only inclusion` compares it with others, 100 among them."""
+`python -m reproduction.tuning.releases --only inclusion` compares it with other numbers, including 100."""
 
 LEAST = 1e-3
-"""Least probability that a column matters or does not, so that later releases can change it."""
+"""Smallest probability that a column matters, and that it does not, so that later releases can change it."""
 
 
 def fitted_with_inclusion(
     effects: Effects, evidence: Evidence, relevance: Relevance, *, steps: int
 ) -> ArmWeights:
-    """Return the law of every arm's weights after so many steps; see the module.
+    """Return the posterior of every arm's weights after `steps` steps; see the module.
 
     Args:
-        effects: functions that are learned.
-        evidence: of all tables.
-        relevance: variances and probabilities to begin with.
-        steps: steps of expectation maximisation, with new probabilities in each.
+        effects: Functions that are learned.
+        evidence: Evidence of all tables.
+        relevance: Initial prior variances and probabilities.
+        steps: Number of steps of expectation maximisation, each of which updates the probabilities.
     """
     columns = len(effects.sizes)
     if columns <= RELEVANT:
@@ -62,16 +64,16 @@ def fitted_with_inclusion(
 
 
 def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: FloatArray) -> FloatArray:
-    """(m,) variances by which `best_design` values tables: what a column may tell if it matters.
+    """Return the variances (m,) that `best_design` uses, which account for columns that may not matter.
 
-    A weight of variance u explains about u^2 times the information. If it matters with the probability f, and
-    has the variance s then, the mean is f s^2 and not (f s)^2: the result is f^(1/2) s. With the prior
-    variance u_0 in the law, 1/s = 1/u - (1 - f)/u_0.
+    A weight of variance u explains about u^2 times the information. Let a weight matter with probability f,
+    and have variance s if it does. Then the mean is f s^2 and not (f s)^2, so the result is f^(1/2) s. With
+    the prior variance u_0 in the law, 1/s = 1/u - (1 - f)/u_0.
 
     Args:
-        effects: functions that are learned.
-        relevance: prior variances of the law, and probabilities.
-        variance: (m,) u, of every weight in the law.
+        effects: Functions that are learned.
+        relevance: Prior variances of the law, and probabilities.
+        variance: Posterior variance u of every weight, shape (m,).
     """
     if relevance.included is None:
         return variance
@@ -81,7 +83,7 @@ def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: Flo
 
 
 def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds: float) -> Relevance:
-    """One step, from the law under this relevance; as `Relevance.learned`, with probabilities."""
+    """Return the relevance after one step of expectation maximisation, with updated probabilities."""
     arms, order, term_of = len(found.mean), effects.order, effects.term_of
     used = relevance.of_terms(effects)[term_of]
     squares = (found.mean**2 + found.variances).sum(axis=0)
@@ -110,13 +112,13 @@ def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds:
 
 
 def _column(found: ArmWeights, own: IntArray, *, used: FloatArray, before: float) -> tuple[float, FloatArray]:
-    """Log of the evidence for a column against none, and expected squares (n,) if it matters, over all arms.
+    """Return the log evidence that a column matters, and its expected squares (n,) if it does, over all arms.
 
     Args:
-        found: the law of all weights.
-        own: (n,) places of the column's weights.
-        used: (n,) their prior variances in that law.
-        before: the probability in that law that the column matters.
+        found: Posterior of all weights.
+        own: Indices of the column's weights, shape (n,).
+        used: Prior variances of these weights in that posterior, shape (n,).
+        before: Probability in that posterior that the column matters.
     """
     factors = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
     scale, identity = np.sqrt(used), np.eye(len(own))

@@ -1,13 +1,13 @@
-"""People as noisy tables of counts describe them: a weighted sample with about the same margins and pairs.
+"""Weighted sample of contexts with about the same margins and pairs as noisy tables of counts.
 
-Counts come with noise of a known deviation. Margins are shrunk towards uniform and pairs towards
-independence, by as much as James and Stein's estimator finds of noise in them; a tree of the strongest pairs
-(Chow, Liu 1968) is sampled, and the sample's weights are raked to all pairs.
+Counts have noise of a known deviation. Margins are shrunk towards uniform and pairs towards independence,
+both by the James-Stein estimator. Then a tree of the strongest pairs (Chow, Liu 1968) is sampled, and the
+sample's weights are raked to all pairs.
 
-Two columns that a reward table holds together are counted in its bins, so that the people in each of its
-cells are counted and not inferred. All other pairs are counted in few bins. Blocks may have different
-bins: counts that can be summed to the same coarser bins are then added up there, and finer counts divide the
-people within these. If pairs are not counted, columns are taken to be independent.
+Two columns of one reward table are counted in the bins of that table. So the users in each of its cells are
+counted and not inferred. All other pairs are counted in few bins. Blocks may have different bins. Then counts
+that can be summed to the same coarser bins are added up there, and finer counts divide the users within
+these. If pairs are not counted, columns are assumed to be independent.
 """
 
 import math
@@ -27,40 +27,42 @@ from dpbandits.models.marginals.tables import MOST_CELLS, Design, coarse
 __all__ = ["LOCATED", "CountTable", "Counts", "Law", "WeightedPeople", "shrunk_law"]
 
 SWEEPS = 8
-"""Sweeps of raking over all pairs."""
+"""Number of sweeps of raking over all pairs."""
 
 FEW_COLUMNS, PAIR_BINS = 3, (8, 4)
-"""Bins of a range in a pair that no reward table holds: the first number with at most so many columns."""
+"""Bins of a range in a pair that is in no reward table: the first number with at most `FEW_COLUMNS` columns,
+the second with more."""
 
 LOCATED = 4096
-"""People whose entries are looked up at once."""
+"""Number of users whose entries are looked up at once."""
 
 LEAST_SHARE = 1e-3
-"""Least share of all people that a table of counts must hold to be kept."""
+"""Smallest share of all users that a table of counts must contain to be kept."""
 
 _LARGEST_STEP = 5.0
-"""Most that one step of raking multiplies a weight by: noisy tables may contradict each other."""
+"""Largest factor of a weight in one step of raking. The bound is needed as noisy tables may contradict each
+other."""
 
 _DIGITS, _APART = 9, 1e-14
-"""Digits of a pair's information that are compared, and how much less a later pair counts if these are equal.
-Last bits differ between processors, and must not decide which people are drawn."""
+"""Number of digits of a pair's information that are compared, and the amount by which a later pair counts
+less if these digits are equal. Last bits differ between processors, and must not decide the sample."""
 
 
 @dataclass(frozen=True)
 class WeightedPeople:
-    """A weighted sample: levels (M, d) and weights (M,) that sum to one."""
+    """Weighted sample of contexts: levels (M, d), and weights (M,) that sum to one."""
 
     levels: IntArray
     weights: FloatArray
 
 
 def shrunk_law(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArray:
-    """A law (...) from noisy shares: James and Stein's step towards another law, then made positive.
+    """Return the law (...) of noisy shares, shrunk towards another law by James-Stein and made positive.
 
     Args:
-        noisy: shares that sum to about one.
-        towards: a law of the same shape.
-        sd: of the noise of a share.
+        noisy: Noisy shares, which sum to about one.
+        towards: Law of the same shape.
+        sd: Standard deviation of the noise of a share.
 
     Example:
         >>> shrunk_law(np.array([0.75, 0.25]), np.array([0.5, 0.5]), sd=0.0).tolist()
@@ -77,7 +79,7 @@ def shrunk_law(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArr
 
 
 class CountTable(NamedTuple):
-    """Table of counts of one column or two, and the bins of each."""
+    """Table of counts over one or two columns, with the number of bins of each."""
 
     columns: tuple[int, ...]
     bins: tuple[int, ...]
@@ -89,7 +91,7 @@ class CountTable(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Counts (cells,) of one table, the variance of their noise, and the people counted."""
+    """Counts (cells,) of one table, the variance of their noise, and the number of users counted."""
 
     counts: FloatArray
     variance: float
@@ -97,11 +99,11 @@ class Pooled(NamedTuple):
 
     @property
     def share_sd(self) -> float:
-        """Deviation of the noise of a share of the people."""
+        """Standard deviation of the noise of a share of the users."""
         return math.sqrt(self.variance) / self.people
 
     def summed(self, bins: tuple[int, ...], coarser: tuple[int, ...]) -> "Pooled":
-        """Counts (bins, bins) of a pair, summed to coarser bins."""
+        """Return the counts (bins, bins) of a pair, summed to coarser bins."""
         (a, b), (c, d) = bins, coarser
         counts = self.counts.reshape(c, a // c, d, b // d).sum(axis=(1, 3))
         return Pooled(counts, self.variance * (a // c) * (b // d), self.people)
@@ -109,13 +111,13 @@ class Pooled(NamedTuple):
 
 @dataclass(frozen=True)
 class Law:
-    """Which tables of counts tell the law of contexts: every column, and all pairs if they are counted.
+    """Set of the tables of counts that estimate the law of contexts: every column, and optionally all pairs.
 
     Args:
-        sizes: levels of each column.
-        ordered: which columns are ranges.
-        design: reward tables; two columns that one of them holds are counted in its bins. None without.
-        paired: whether pairs are counted; columns are taken to be independent without.
+        sizes: Number of levels of each column.
+        ordered: True for each column that is a range.
+        design: Reward tables, or None. Two columns of one reward table are counted in the bins of that table.
+        paired: True if pairs are counted. Otherwise columns are assumed to be independent.
     """
 
     sizes: tuple[int, ...]
@@ -125,7 +127,7 @@ class Law:
 
     @cached_property
     def tables(self) -> tuple[CountTable, ...]:
-        """All tables, each column by itself first; their number does not depend on the design."""
+        """All tables; those of single columns come first. Their number does not depend on the design."""
         most = PAIR_BINS[len(self.sizes) > FEW_COLUMNS]
         sized = zip(self.sizes, self.ordered, strict=True)
         few = tuple(min(most, size) if ordered else size for size, ordered in sized)
@@ -142,16 +144,16 @@ class Law:
 
     @cached_property
     def cells(self) -> tuple[int, ...]:
-        """Entries of every table."""
+        """Number of entries of every table."""
         return tuple(table.cells for table in self.tables)
 
     def locate(self, levels: IntArray) -> IntArray:
-        """(n, tables) entry of every person in every table, counted through all tables."""
+        """Return the entry of every user in every table, shape (n, tables), numbered through all tables."""
         columns = _entries(self.tables, levels, self.sizes)
         return np.asarray(np.column_stack(columns) + np.cumsum((0, *self.cells[:-1])))
 
     def counts(self, levels: IntArray) -> IntArray:
-        """(sum of `cells`,) people with levels (n, d) in each entry of each table."""
+        """Return the number of users with levels (n, d) in each entry of each table, (sum of `cells`,)."""
         counts = np.zeros(sum(self.cells), dtype=np.int64)
         for start in range(0, len(levels), LOCATED):
             entries = self.locate(levels[start : start + LOCATED]).ravel()
@@ -160,25 +162,25 @@ class Law:
 
     @property
     def most_cells(self) -> int:
-        """Most entries of all tables together, under any design whose tables hold at most two columns.
+        """Largest total number of entries under any design whose tables have at most two columns.
 
-        A pair of columns has as many cells as the reward table that holds it, and all of those together have
-        at most `MOST_CELLS`.
+        A pair of columns has as many cells as the reward table with this pair. All reward tables together
+        have at most `MOST_CELLS`.
         """
         return sum(replace(self, design=None).cells) + MOST_CELLS * self.paired
 
     def split(self, counts: FloatArray) -> list[FloatArray]:
-        """Return the counts of each table from those of all (sum of `cells`,)."""
+        """Return the counts of each table, given the counts of all tables, shape (sum of `cells`,)."""
         return np.split(counts, np.cumsum(self.cells)[:-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Noisy counts of contexts in one block or several; those of equal tables are added up.
+    """Noisy counts of contexts in one or several blocks; counts of equal tables are added up.
 
     Args:
-        sizes: levels of each column.
-        tables: what was counted, by table.
+        sizes: Number of levels of each column.
+        tables: Noisy counts of each table.
     """
 
     sizes: tuple[int, ...]
@@ -186,17 +188,17 @@ class Counts:
 
     @classmethod
     def none(cls, sizes: tuple[int, ...]) -> "Counts":
-        """Before any release."""
+        """Return the empty counts before any release."""
         return cls(sizes, {})
 
     @property
     def people(self) -> float:
-        """People counted; all are in each table of one column."""
+        """Number of users counted; each table of one column counts all of them."""
         return self._of_columns[0].people if self.tables else 0.0
 
     @property
     def share_sd(self) -> float:
-        """Deviation of the noise of a share of the people, in a table of one column."""
+        """Standard deviation of the noise of a share of the users, in a table of one column."""
         return self._of_columns[0].share_sd
 
     @property
@@ -204,14 +206,14 @@ class Counts:
         return [self.tables[CountTable((j,), (size,))] for j, size in enumerate(self.sizes)]
 
     def given(self, law: Law, counts: FloatArray, *, people: float, sd: float, kept: float = 1.0) -> "Counts":
-        """Return these counts together with those of one more block.
+        """Return the sum of these counts and of the counts of one more block.
 
         Args:
-            law: tables of that block.
-            counts: (sum of `Law.cells`,) noisy.
-            people: people in that block.
-            sd: deviation of the noise of a count.
-            kept: share of all earlier counts that still counts.
+            law: Tables of that block.
+            counts: Noisy counts, shape (sum of `Law.cells`,).
+            people: Number of users in that block.
+            sd: Standard deviation of the noise of a count.
+            kept: Factor of all earlier counts (exponential discounting).
         """
         found = {
             table: Pooled(kept * own.counts, kept**2 * own.variance, kept * own.people)
@@ -225,11 +227,11 @@ class Counts:
         return Counts(self.sizes, found)
 
     def described(self, uniforms: FloatArray, margins: Sequence[FloatArray] | None = None) -> WeightedPeople:
-        """A weighted sample of the people who were counted.
+        """Return a weighted sample of the users who were counted.
 
         Args:
-            uniforms: (M, 2 d) numbers in (0, 1).
-            margins: laws of the columns, if they are known better than from the tables of one column.
+            uniforms: Public uniform draws in (0, 1), shape (M, 2 d).
+            margins: Laws of the columns, if they are known better than from the tables of one column.
         """
         if margins is None:
             margins = [
@@ -245,11 +247,11 @@ class Counts:
         return WeightedPeople(levels, self._raked(levels, laws))
 
     def _pair(self, tables: list[CountTable], margins: Sequence[FloatArray]) -> dict[CountTable, FloatArray]:
-        """Laws (bins, bins) of two columns in the bins of all their tables.
+        """Return the laws (bins, bins) of two columns in the bins of all their tables.
 
-        From the coarsest bins to the finest, among them those that two tables have in common, the law is
-        shrunk towards what coarser ones say, by all counts that can be summed to these bins. Then sweeps make
-        the laws agree.
+        Bins are taken from the coarsest to the finest, including those that two tables have in common. For
+        each, the law of all counts that can be summed to these bins is shrunk towards the law of coarser
+        bins. Then sweeps make the laws agree.
         """
         first, second = (margins[column] for column in tables[0].columns)
         joint = np.outer(first, second).astype(np.float64)
@@ -269,10 +271,10 @@ class Counts:
     def _sampled(
         self, margins: Sequence[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
     ) -> IntArray:
-        """(M, d) levels, drawn along the tree of the strongest pairs.
+        """Return levels (M, d), sampled along the tree of the strongest pairs.
 
-        Of several tables of a pair the one with the most entries is taken. Pairs of equal information are
-        taken in the order of their columns; pairs that counts show to be independent are among these.
+        If a pair has several tables, the one with the most entries is used. Pairs of equal information, for
+        example those without any dependence, are taken in the order of their columns.
         """
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
@@ -317,29 +319,29 @@ def _nested(finer: tuple[int, ...], coarser: tuple[int, ...]) -> bool:
 
 
 def _summed(joint: FloatArray, bins: tuple[int, ...]) -> FloatArray:
-    """Law (bins, bins) from one of levels."""
+    """Return the law of bins (bins, bins) from the law of levels."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, bins, strict=True))
     return np.asarray(first @ joint @ second.T)
 
 
 def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
-    """Return a law of levels, scaled to the share of every cell of a law of bins, and then to sum one."""
+    """Return a law of levels whose cells are scaled to a law of bins, normalised to sum one."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, law.shape, strict=True))
     ratio = law / np.maximum(_summed(joint, law.shape), np.finfo(float).tiny)
     moved = joint * (first.T @ ratio @ second)
-    total = moved.sum()  # less than one where a law has people in a cell of bins in which nobody can be
+    total = moved.sum()  # less than one if a law has mass in a cell of bins that is empty in `joint`
     return np.asarray(moved / total) if total > 0.0 else joint
 
 
 @lru_cache(maxsize=256)
 def _parts(size: int, bins: int) -> FloatArray:
-    """(bins, size) one where a level lies in a part."""
+    """Return the matrix (bins, size) that is one if a level lies in a part, else zero."""
     own = coarse(np.arange(size), size=size, bins=bins) == np.arange(bins)[:, None]
     return np.asarray(own, dtype=np.float64)
 
 
 def _entries(tables: Iterable[CountTable], levels: IntArray, sizes: tuple[int, ...]) -> list[IntArray]:
-    """Return for each table the entry (n,) of every person with levels (n, d)."""
+    """Return for each table the entries (n,) of users with levels (n, d)."""
     known: dict[tuple[int, int], IntArray] = {}
     for column, bins in {one for table in tables for one in zip(*table, strict=True)}:
         known[column, bins] = coarse(levels[:, column], size=sizes[column], bins=bins)
@@ -353,19 +355,19 @@ def _entries(tables: Iterable[CountTable], levels: IntArray, sizes: tuple[int, .
 
 
 def _information(law: FloatArray) -> float:
-    """Mutual information of a joint law (a, b)."""
+    """Return the mutual information of a joint law (a, b)."""
     product = np.outer(law.sum(axis=1), law.sum(axis=0))
     held = law > 0.0
     return float((law[held] * np.log(law[held] / product[held])).sum())
 
 
 def _drawn(law: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
-    """(M,) draws from rows (M,) of weights (a, b), by uniforms (M,)."""
+    """Return M samples (M,) from the given rows (M,) of weights (a, b), by uniforms (M,)."""
     ends = np.cumsum(law, axis=1)
     ends = ends / np.maximum(ends[:, -1:], np.finfo(float).tiny)
     return np.asarray((uniforms[:, None] > ends[rows, :-1]).sum(axis=1))
 
 
 def _within(margin: FloatArray, parts: IntArray, uniforms: FloatArray, *, bins: int) -> IntArray:
-    """(M,) levels, drawn from the margin (size,) within everybody's part (M,)."""
+    """Return levels (M,), sampled from the margin (size,) within each user's part (M,)."""
     return _drawn(_parts(len(margin), bins) * (margin + np.finfo(float).tiny), parts, uniforms)

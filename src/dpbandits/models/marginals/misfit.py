@@ -1,14 +1,14 @@
-"""One release of tables, read with an error of its own: how far tables are off is learned from them too.
+"""Posterior from one release of tables, with a model error (misfit) that is learned from the same tables.
 
 Tables s_a (C,) of an arm are A w_a + noise of covariance S + kappa^2 diag(people^2 + (.25 mean people)^2).
-The last term stands for all that is wrong with A, the map from functions to tables: the law of contexts, the
-people that stand for it, and effects of three columns. Its constant part is for cells that have people though
-noisy counts show none. kappa is the one of `MISFITS` under which the tables are most likely, prior variances
-being learned at the same time.
+The last term covers all errors of A, the map from functions to tables: the law of contexts, the sample of
+users that represents it, and effects of three columns. Its constant part covers cells that contain users
+although noisy counts show none. kappa is the element of `MISFITS` under which the tables are most likely.
+Prior variances are learned at the same time.
 
-What is learned is an average over models, weighted by evidence and prior. Columns are ordered by the
-prior variances of their effects and interactions, learned with all columns. A model has the first k columns,
-with their interactions or without.
+The posterior is an average over models, weighted by evidence and prior. Columns are ordered by the
+prior variances of their effects and interactions, which are learned with all columns. A model contains the
+first k columns, with or without their interactions.
 """
 
 from dataclasses import dataclass
@@ -25,35 +25,35 @@ from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
 __all__ = ["MISFITS", "Tables", "fitted_with_misfit"]
 
 MISFITS = (0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4)
-"""Candidates for kappa, in widths of the reward range."""
+"""Candidates for kappa, in units of the width of the reward range."""
 
 LEAST_PEOPLE = 0.25
-"""People who may be in a cell in which counts show none, as a share of the people in a mean cell."""
+"""Assumed number of users in a cell whose count is zero, as a share of the mean count of a cell."""
 
 COLUMN_ODDS = 4.0
 """Prior odds that a column matters."""
 
 LEFT_OUT, LEAST_WEIGHT = 1e-9, 1e-3
-"""Prior variance of the weights that a model leaves out; and the share of all models' weight up to which a
-model is dropped."""
+"""Prior variance of the weights that a model leaves out. A model is dropped if its share of the total weight
+of all models is at most the second number."""
 
 _BEGIN = 0.03
 _STEPS = (12, 8, 8, 3)
-"""Of expectation maximisation, kappa being chosen anew after each part but the last."""
+"""Numbers of steps of expectation maximisation; kappa is chosen again after each number but the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Tables of all arms, whose people are anybody's.
+    """Tables of all arms, with one map, covariance and count of users for all arms.
 
     With D = diag(off) and D^-1/2 S D^-1/2 = V diag(l) V^T the covariance S + kappa^2 D is
     D^1/2 V diag(l + kappa^2) V^T D^1/2. So one decomposition serves every kappa.
 
     Attributes:
-        maps: A, (C, m).
-        sums: s, (K, C).
-        covariance: S, (C, C).
-        people: (C,) an arm's.
+        maps: Map A from weights to tables, shape (C, m).
+        sums: Noisy sums s, shape (K, C).
+        covariance: Covariance S of the noise, shape (C, C).
+        people: Users per arm in each cell, shape (C,).
     """
 
     maps: FloatArray
@@ -63,7 +63,7 @@ class Tables:
 
     @cached_property
     def _turned(self) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """A (C, m), s (C, K) and l (C,) in the coordinates V^T D^-1/2, and half the log determinant of D."""
+        """Return A (C, m), s (C, K) and l (C,) in the coordinates V^T D^-1/2, and log(det D)/2."""
         off = np.sqrt(self.people**2 + (LEAST_PEOPLE * self.people.mean()) ** 2)
         values, vectors = np.linalg.eigh(self.covariance / np.outer(off, off))
         turn = vectors.T / off
@@ -74,7 +74,7 @@ class Tables:
         return {}
 
     def whitened(self, misfit: float) -> "_Whitened":
-        """Return what the tables say with errors of deviation kappa."""
+        """Return the evidence of the tables about the weights if kappa is `misfit`."""
         if misfit not in self._known:
             maps, sums, values, half = self._turned
             variances = values + misfit**2
@@ -85,23 +85,23 @@ class Tables:
         return self._known[misfit]
 
     def evidence(self, misfit: float) -> Evidence:
-        """Return the evidence about every arm's weights."""
+        """Return the evidence about every arm's weights if kappa is `misfit`."""
         own = self.whitened(misfit)
         return Evidence(np.broadcast_to(own.precision, (len(self.sums), *own.precision.shape)), own.shift.T)
 
     def log_likelihood(self, effects: Effects, relevance: Relevance, misfit: float) -> float:
-        """Of all tables, up to a constant, the weights integrated out."""
+        """Return the log likelihood of all tables, up to a constant, with the weights integrated out."""
         return self.whitened(misfit).log_likelihood(relevance.variances[effects.term_of])
 
 
 class _Whitened(NamedTuple):
-    """The evidence of tables about the weights, with W the inverse of the covariance of their errors.
+    """Evidence of tables about the weights, with W the inverse of the covariance of their errors.
 
     Attributes:
-        precision: A^T W A, (m, m).
-        shift: A^T W s, (m, K).
-        square: s^T W s, summed over arms.
-        half: half the log determinant of an arm's covariance.
+        precision: Matrix A^T W A, shape (m, m).
+        shift: Vectors A^T W s, shape (m, K).
+        square: Sum of s^T W s over arms.
+        half: Half the log determinant of an arm's covariance.
     """
 
     precision: FloatArray
@@ -110,7 +110,7 @@ class _Whitened(NamedTuple):
     half: float
 
     def log_likelihood(self, variances: FloatArray) -> float:
-        """Return that of all tables, up to a constant, with weights of variances (m,) integrated out."""
+        """Return the log likelihood, up to a constant, with weights of variances (m,) integrated out."""
         scale = np.sqrt(variances)
         # One matrix of the size of the weights, which are fewer than the cells of many tables.
         lower = np.linalg.cholesky(np.eye(len(scale)) + scale[:, None] * self.precision * scale)
@@ -120,7 +120,7 @@ class _Whitened(NamedTuple):
 
 
 def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, float]:
-    """Return the law of every arm's weights and kappa, both averaged over models; see the module."""
+    """Return the posterior of every arm's weights, and kappa, both averaged over models; see the module."""
     relevance, misfit = Relevance.prior(effects), _BEGIN
     for steps in _STEPS[:-1]:
         relevance = ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=steps).relevance
@@ -131,7 +131,7 @@ def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, fl
 
 
 class _Model(NamedTuple):
-    """Log of evidence times prior, prior variances, and the likeliest kappa."""
+    """One model: log of evidence times prior, prior variances, and the most likely kappa."""
 
     log_weight: float
     relevance: Relevance
@@ -139,7 +139,7 @@ class _Model(NamedTuple):
 
 
 def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Model]:
-    """Return the models of nested sets of columns, which begin with the largest prior variances."""
+    """Return the models of nested sets of columns, in the order of decreasing prior variances."""
     worth, columns = np.zeros(len(effects.sizes)), [term.columns for term in effects.terms]
     for own, value in zip(columns, relevance.variances, strict=True):
         worth[list(own)] += value / max(1, len(own))
@@ -160,7 +160,7 @@ def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Mod
 def _averaged(effects: Effects, tables: Tables, every: ArmWeights) -> tuple[ArmWeights, float]:
     """Return mean and covariance of the mixture of models.
 
-    All arms have one covariance: how far the means of models lie apart is averaged over arms.
+    All arms share one covariance. The spread of the models' means, a part of it, is averaged over arms.
     """
     models = _models(effects, tables, every.relevance)
     weights = np.exp(np.array([one.log_weight for one in models]) - max(one.log_weight for one in models))

@@ -1,8 +1,9 @@
-"""Law of every arm's weights given released tables: Gaussian regression with learned relevance.
+"""Posterior of every arm's weights given released tables: Gaussian regression with learned relevance.
 
-Tables s_a of an arm hold sums of (reward - b) over the people of every cell, with noise. With H the cells'
-indicators of a sample of people that stands for the block and W_a how many people each of them stands for who
-were given arm a, E s_a + H W_a (b - 1/2) = H W_a Phi w_a, rewards being 1/2 + Phi w_a.
+Tables s_a of an arm hold noisy sums of (reward - b) over the users of every cell. A weighted sample of users
+represents the block. Let H be the indicators of their cells, and W_a the diagonal matrix of the number of
+users with arm a that each of them represents. Rewards have mean 1/2 + Phi w_a. Then
+E s_a + H W_a (b - 1/2) = H W_a Phi w_a.
 """
 
 from collections.abc import Iterable
@@ -21,10 +22,10 @@ CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE = 0.02, 0.01, 0.001
 """Prior variances of a weight, in squared widths of the reward range; chosen on tuning tables."""
 
 PRIOR_VARIANCES = np.array([CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE])
-"""By how many columns a term is of."""
+"""Prior variances of terms with no, one and two columns."""
 
 PAIR_PSEUDO_COUNT = 30.0
-"""Weights' worth of evidence by which pairs are drawn towards each other's variance."""
+"""Pseudo-count of weights with which the variances of pairs are shrunk towards their mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +33,15 @@ class Relevance:
     """Prior variances of the weights.
 
     Attributes:
-        variances: (terms,) of every term's weights, if its columns matter.
-        included: (columns,) probability that each column matters; None if all do.
+        variances: Prior variance of each term's weights if its columns matter, shape (terms,).
+        included: Probability that each column matters, shape (columns,); None if all do.
     """
 
     variances: FloatArray
     included: FloatArray | None = None
 
     def of_terms(self, effects: Effects) -> FloatArray:
-        """(terms,) variances times the probability that all columns of a term matter."""
+        """Return the variances times the probability that all columns of a term matter, shape (terms,)."""
         if self.included is None:
             return self.variances
         share = np.array([self.included[list(term.columns)].prod() for term in effects.terms])
@@ -48,12 +49,13 @@ class Relevance:
 
     @classmethod
     def prior(cls, effects: Effects) -> "Relevance":
-        """Before any data."""
+        """Return the prior variances before any data."""
         return cls(PRIOR_VARIANCES[effects.order])
 
     def among(self, effects: Effects, wider: Effects) -> "Relevance":
-        """Return the relevance for effects that have all terms of `effects`; the others have their prior
-        variance.
+        """Return the relevance for wider effects, which contain `effects`.
+
+        New terms have their prior variance.
         """
         own = {term.columns: value for term, value in zip(effects.terms, self.variances, strict=True)}
         return Relevance(
@@ -62,10 +64,14 @@ class Relevance:
         )
 
     def learned(self, effects: Effects, squares: FloatArray) -> "Relevance":
-        """One step of expectation maximisation, from expected squares (K, m) of the weights.
+        """Return the relevance after one step of expectation maximisation.
 
-        A column's variance has two weights' worth of `COLUMN_VARIANCE` beside its own; the constant's too.
-        Pairs are drawn towards their mean.
+        The variance of a column is shrunk towards `COLUMN_VARIANCE` with a pseudo-count of two weights, and
+        that of the constant towards `CONSTANT_VARIANCE`. Pairs are shrunk towards their mean.
+
+        Args:
+            effects: Functions that are learned.
+            squares: Expected squares of the weights, shape (K, m).
         """
         arms, term_of, order = len(squares), effects.term_of, effects.order
         sums = np.bincount(term_of, squares.sum(axis=0), minlength=len(order))
@@ -81,9 +87,9 @@ class Relevance:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Precision (K, m, m) and precision-weighted weights (K, m) of all tables so far.
+    """Evidence of all tables so far: precision (K, m, m) and precision-weighted mean (K, m) of the weights.
 
-    A precision that all arms share is one matrix, broadcast.
+    If all arms share a precision, it is one matrix, broadcast.
     """
 
     precision: FloatArray
@@ -91,26 +97,26 @@ class Evidence:
 
     @classmethod
     def none(cls, arms: int, weights: int) -> "Evidence":
-        """Before any release."""
+        """Return the empty evidence before any release."""
         return cls(_for_all(np.zeros((1, weights, weights)), arms), np.zeros((arms, weights)))
 
     @property
     def matrices(self) -> FloatArray:
-        """Precision (K, m, m), or (1, m, m) where all arms share it."""
+        """Precision (K, m, m), or (1, m, m) if all arms share it."""
         return self.precision[:1] if self.precision.strides[0] == 0 else self.precision
 
     def faded(self, kept: float) -> "Evidence":
-        """The share of it that still counts."""
+        """Return this evidence times the factor `kept` (exponential discounting)."""
         if kept == 1.0:
             return self
         return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
     def among(self, places: IntArray, weights: int) -> "Evidence":
-        """Return the same evidence about more weights; it says nothing of the others.
+        """Return this evidence as evidence about more weights, with precision zero for the new ones.
 
         Args:
-            places: (m,) places of its own weights among all.
-            weights: their number.
+            places: Indices of its own weights among all, shape (m,).
+            weights: Number of all weights.
         """
         if len(places) == weights:
             return self
@@ -121,11 +127,11 @@ class Evidence:
         return Evidence(_for_all(precision, arms), shift)
 
     def given(self, tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> "Evidence":
-        """Return the evidence together with tables s_a = A_a w_a + noise.
+        """Return the joint evidence of this and of tables s_a = A_a w_a + noise.
 
         Args:
-            tables: A (C, m), covariance of the noise (C, C) and sums s (1, C) of every arm, in order;
-                or one entry, with sums (K, C), if all arms share the first two.
+            tables: A (C, m), covariance of the noise (C, C) and sums s (1, C) of every arm, in order. If all
+                arms share the first two, one entry with sums (K, C).
         """
         precision, shift = [], []
         for maps, covariance, sums in tables:
@@ -141,12 +147,12 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class ArmWeights:
-    """Law of every arm's weights.
+    """Gaussian posterior of every arm's weights.
 
     Attributes:
-        mean: (K, m).
-        factor: (K, m, m); covariance = factor factor^T. One matrix, broadcast, where all arms share it.
-        relevance: the prior variances that it rests on.
+        mean: Posterior means, shape (K, m).
+        factor: Factors F of the covariances F F^T, shape (K, m, m); one matrix, broadcast, if arms share it.
+        relevance: Prior variances that were used.
     """
 
     mean: FloatArray
@@ -155,7 +161,7 @@ class ArmWeights:
 
     @classmethod
     def of(cls, effects: Effects, evidence: Evidence, relevance: Relevance) -> "ArmWeights":
-        """The posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
+        """Return the posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
         scale = np.sqrt(relevance.of_terms(effects))[effects.term_of]
         factor = np.stack([covariance_factor(own, scale) for own in evidence.matrices])
         turned = np.swapaxes(factor, 1, 2)
@@ -164,7 +170,7 @@ class ArmWeights:
 
     @property
     def variances(self) -> FloatArray:
-        """(K, m) of every weight."""
+        """Posterior variances of the weights, shape (K, m)."""
         own = self.factor[:1] if self.factor.strides[0] == 0 else self.factor
         return _for_all(np.stack([(one**2).sum(axis=1) for one in own]), len(self.mean))
 
@@ -172,7 +178,7 @@ class ArmWeights:
     def fitted(
         cls, effects: Effects, evidence: Evidence, relevance: Relevance, *, steps: int
     ) -> "ArmWeights":
-        """The posterior after so many steps of expectation maximisation."""
+        """Return the posterior after `steps` steps of expectation maximisation."""
         found = cls.of(effects, evidence, relevance)
         for _ in range(steps):
             relevance = relevance.learned(effects, found.mean**2 + found.variances)
@@ -181,7 +187,7 @@ class ArmWeights:
 
 
 def _for_all(own: FloatArray, arms: int) -> FloatArray:
-    """Return an array (K, ...) from one array for each arm, or from one that all arms share."""
+    """Return an array (K, ...) from one array per arm, or from one that all arms share."""
     return np.broadcast_to(own, (arms, *own.shape[1:]))
 
 

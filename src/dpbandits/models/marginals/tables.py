@@ -1,4 +1,4 @@
-"""Cells of marginal tables: which cell of a group of columns a person falls in, ranges in coarser bins."""
+"""Cells of marginal tables over groups of columns, with the levels of ranges summed to coarser bins."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,12 +13,12 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
 
 LARGEST_GROUP, MOST_CELLS = 2, 320
-"""Most columns of a reward table, because people are counted in cells of two columns and not of three; and
-most cells of all reward tables together."""
+"""Largest number of columns of a reward table, as users are counted in cells of two columns and not of three;
+and largest number of cells of all reward tables together."""
 
 
 def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
-    """(n,) which of `bins` equal parts of `size` levels each level falls in.
+    """Return the index (n,) of the part of each level, if `size` levels are divided into `bins` equal parts.
 
     Example:
         >>> coarse(np.arange(6), size=6, bins=4).tolist()
@@ -29,14 +29,14 @@ def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Design:
-    """Groups of columns, one table each; columns in no group are left out.
+    """Groups of columns, with one table per group; columns in no group are left out.
 
-    A column may be in several groups. Each person is in one cell of each table all the same.
+    A column may be in several groups. Each user is in exactly one cell of each table.
 
     Args:
-        sizes: levels of each column.
-        bins: parts that each column's levels are taken together into, at most its levels.
-        groups: columns of each table; () is a table of one cell.
+        sizes: Number of levels of each column.
+        bins: Number of bins of each column, at most its number of levels.
+        groups: Columns of each table; () is a table of one cell.
     """
 
     sizes: tuple[int, ...]
@@ -45,30 +45,30 @@ class Design:
 
     @cached_property
     def cells(self) -> tuple[int, ...]:
-        """Cells of each group's table."""
+        """Number of cells of each group's table."""
         return tuple(int(np.prod([self.bins[j] for j in group], dtype=np.int64)) for group in self.groups)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of columns (i, j), i < j, that a table has together."""
+        """Pairs of columns (i, j), i < j, that are in one table."""
         return tuple(pair for group in self.groups for pair in combinations(group, 2))
 
     @property
     def n_cells(self) -> int:
-        """C, of all tables together."""
+        """Number C of cells of all tables together."""
         return sum(self.cells)
 
     @property
     def shared(self) -> bool:
-        """Tell whether a column is in several groups."""
+        """True if a column is in several groups."""
         return sum(map(len, self.groups)) > len({j for group in self.groups for j in group})
 
     def fits(self, cells: int = MOST_CELLS) -> bool:
-        """Tell whether tables have at most `LARGEST_GROUP` columns, and so many cells together."""
+        """Return True if tables have at most `LARGEST_GROUP` columns each, and `cells` cells together."""
         return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= cells
 
     def with_all_columns(self) -> "Design":
-        """Return the design with a table of its own for each column in no group, while there is room.
+        """Return the design with a new table for each column in no group, up to `MOST_CELLS` cells in all.
 
         Example:
             >>> Design((3, 24, 2), (3, 2, 2), ((2,),)).with_all_columns().groups
@@ -82,7 +82,7 @@ class Design:
         return replace(self, groups=tuple(groups) or ((),))
 
     def locate(self, levels: IntArray) -> IntArray:
-        """(n, q) cell of every person in every group's table, counted through all tables."""
+        """Return the cell of every user in each of q tables, shape (n, q), numbered through all tables."""
         found = np.zeros((len(levels), len(self.groups)), dtype=np.int64)
         starts = np.cumsum((0, *self.cells[:-1]))
         for table, group in enumerate(self.groups):
@@ -92,7 +92,7 @@ class Design:
         return np.asarray(found + starts)
 
     def indicators(self, levels: IntArray) -> csr_array:
-        """(C, n) sparse: whose cell it is, in every table."""
+        """Return a sparse matrix (C, n) that is one if a user is in a cell."""
         cells = self.locate(levels)
         n, q = cells.shape
         return csr_array(
@@ -100,8 +100,10 @@ class Design:
         )
 
     def to_array(self) -> IntArray:
-        """(2, d): every column's group, or -1, and its bins. If groups share columns, (1 + q, d): bins, and
-        for each group ones at its columns.
+        """Return the design as an array for `of_array`.
+
+        Its shape is (2, d): the group of every column, or -1, and its bins. If groups share columns, the
+        shape is (1 + q, d): the bins, and for each group ones at its columns.
         """
         if self.shared:
             held = [[int(j in group) for j in range(len(self.sizes))] for group in self.groups]
@@ -113,10 +115,10 @@ class Design:
 
     @classmethod
     def of_array(cls, sizes: tuple[int, ...], array: IntArray) -> "Design":
-        """Back from `to_array`.
+        """Return the design of an array from `to_array`.
 
         Raises:
-            InvalidParameter: no groups and bins of these columns.
+            InvalidParameter: The array is not a design of columns of these sizes.
         """
         shaped = array.ndim == 2 and array.shape[1] == len(sizes) and array.dtype == np.int64
         shared = len(array) > 2
@@ -134,7 +136,7 @@ class Design:
 
     @classmethod
     def _shared(cls, sizes: tuple[int, ...], bins: tuple[int, ...], held: IntArray) -> "Design":
-        """Back from ones (q, d) at the columns of groups that share some."""
+        """Return the design of groups that share columns, given ones (q, d) at the columns of each group."""
         groups = tuple(tuple(np.flatnonzero(row).tolist()) for row in held)
         repeated = max(held.sum(axis=0)) > 1 and len(set(groups)) == len(groups)
         if not repeated or not np.isin(held, (0, 1)).all() or not all(groups):
