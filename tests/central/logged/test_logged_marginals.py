@@ -391,7 +391,7 @@ def test_the_promise_is_pure_without_delta_and_says_what_counts_rest_on_with_one
     beside = policy().guarantee
     assert isinstance(beside.certificate, PureBeside)
     assert beside.certificate.delta_at(1.0) <= beside.delta == 1e-6
-    assert "counts of people" in beside.annex()
+    assert "Counts of people" in beside.annex()
 
 
 def test_statement_and_plan_are_the_same_whatever_was_learned():
