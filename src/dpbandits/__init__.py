@@ -11,7 +11,7 @@ A policy is built from these parts:
 
 - `dpbandits.kernels` and `dpbandits.features`: models of the unknown function.
 - `Box`, `Finite`, `Product`, `Arms`, `RewardRange`, `Schema` (of `Range`, `Categories`, `DateRange` and
-  `Cycle`): public bounds.
+  `Cycle`), `Actions`: public bounds.
 - `JointDP`, `LocalDP`, `RowDP`: privacy guarantees. `SecureNoise`, `SimulatedNoise`: sources of noise.
 - `MemoryLedger`, `SQLiteLedger`: privacy budgets, and detection of copied or rolled-back states.
 
@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
     from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
-    from dpbandits.tables import Categories, Cycle, DateRange, Range, Schema
+    from dpbandits.tables import Actions, Categories, Cycle, DateRange, Ordered, Range, Schema, values
 
 __all__ = [
+    "Actions",
     "Arms",
     "Box",
     "Categories",
@@ -62,6 +63,7 @@ __all__ = [
     "JointDP",
     "LocalDP",
     "MemoryLedger",
+    "Ordered",
     "Product",
     "Range",
     "RewardRange",
@@ -90,6 +92,7 @@ __all__ = [
     "set_memory_limit",
     "state",
     "tables",
+    "values",
 ]
 
 
@@ -101,6 +104,15 @@ __getattr__, __dir__ = lazy(
         "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
         "dpbandits.models": ("features", "kernels"),
         "dpbandits.privacy": ("JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"),
-        "dpbandits.tables": ("Categories", "Cycle", "DateRange", "Range", "Schema"),
+        "dpbandits.tables": (
+            "Actions",
+            "Categories",
+            "Cycle",
+            "DateRange",
+            "Ordered",
+            "Range",
+            "Schema",
+            "values",
+        ),
     },
 )

@@ -59,7 +59,8 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
 from dpbandits.state.holder import in_turn
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
+from dpbandits.tables.columns import Column
 
 __all__ = ["GPBandit", "GPTuning"]
 
@@ -135,6 +136,7 @@ def kind_for(setup: Setup) -> KindName:
 
     | decision sets | kind |
     |---|---|
+    | contexts and `actions` | marginals |
     | candidates, or none (the whole domain is offered), and delta is 0 | cells: the only pure kind for them |
     | any, with arguments that only features use | features |
     | contexts and arms without a kernel, and delta is 0 or `tables_hold` most columns | marginals |
@@ -144,6 +146,8 @@ def kind_for(setup: Setup) -> KindName:
     Cells assume a law of candidates and cannot correct a wrong one, so they need a declared law. With an
     account the choice is features: most accounts add up zCDP, where pure epsilon costs many times more.
     """
+    if setup.actions is not None:
+        return "marginals"
     tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
     pure, columns = privacy.delta == 0.0, setup.domain.dim
     if not people and pure:
@@ -195,6 +199,9 @@ class GPBandit(RoundPolicy):
     Args:
         contexts: Public columns of a user's context. An ask passes a context and returns one of the `arms`.
         arms: Labels of the arms: strings, numbers or booleans, all different.
+        actions: Numbers to choose from, instead of arms: `Range(1, 20, steps=20)`, a schema of one to three
+            such columns, or `Actions(schema, value=...)`. Rewards are then outcomes, and the value of the
+            predicted outcome is maximised.
         domain: Public set of actions, instead of contexts and arms. An ask passes candidates from it, or
             nothing to choose from the whole domain.
         reward_range: Public range (low, high) of rewards.
@@ -265,6 +272,7 @@ class GPBandit(RoundPolicy):
         *,
         contexts: Schema | None = None,
         arms: Sequence[Label] | None = None,
+        actions: Actions | Schema | Column | None = None,
         domain: domains.Domain | None = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
@@ -285,6 +293,7 @@ class GPBandit(RoundPolicy):
             domain=domain,
             contexts=contexts,
             arms=arms,
+            actions=actions,
             reward_range=reward_range,
             horizon=rounds,
             privacy=privacy,
@@ -295,6 +304,10 @@ class GPBandit(RoundPolicy):
         if horizon is not None:
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = tuned(tuning, GPTuning)
+        if self.actions is not None and (kernel is not None or tuning.release not in (None, "marginals")):
+            raise InvalidParameter(
+                "actions= are learned with marginal tables: leave kernel= and release= out"
+            )
         self.open_ended = horizon is None
         sets = tuning.public_decision_sets
         if isinstance(sets, str):
@@ -316,6 +329,7 @@ class GPBandit(RoundPolicy):
             noise=self.noise,
             seed=self.seed,
             charged=self._holder.charged,
+            actions=self.actions,
         )
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))

@@ -99,6 +99,7 @@ class Setup:
         horizon: Total number of rounds; None if it is not known.
         longest: Largest possible number of rounds.
         charged: True if an account of a ledger pays.
+        actions: `Actions` that stand for the arms; None if there are arms or a domain.
     """
 
     domain: Domain

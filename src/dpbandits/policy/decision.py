@@ -7,7 +7,7 @@ id.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -47,14 +47,15 @@ class Decision(Seen):
         id: Id of the decision, for `tell` and `abandon`.
         index: Position of the chosen row among the candidates. It is 0 if the ask had no candidates and chose
             from the whole domain, and -1 if a batch refused the candidates.
-        action: Chosen row (d,).
+        action: Chosen row (d,). For a policy with `actions`: the number or category, or a dict of several
+            columns.
         propensity: Probability of this choice given all public information; None if unknown.
         arm: Label of the chosen arm; None for a policy without `arms`.
     """
 
     id: str
     index: int
-    action: FloatArray
+    action: Any
     propensity: float | None = None
     arm: Label | None = None
 
@@ -62,7 +63,7 @@ class Decision(Seen):
         self,
         id: str,  # noqa: A002
         index: int,
-        action: FloatArray,
+        action: Any,
         propensity: float | None = None,
         arm: Label | None = None,
     ) -> None:
@@ -91,6 +92,7 @@ class DecisionBatch(Seen):
         refused: Mask (B,) of decision sets that could not be answered. Their index is -1, and their action
             and propensity are NaN. Each took a round, and its reward does not count.
         labels: Labels of all arms; empty for a policy without `arms`.
+        choices: All actions, by code, of a policy with `actions`; empty otherwise.
     """
 
     ids: tuple[str, ...]
@@ -99,6 +101,7 @@ class DecisionBatch(Seen):
     propensities: FloatArray | None = None
     refused: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     labels: tuple[Label, ...] = ()
+    choices: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         if self.refused.shape != (len(self.ids),):  # the default is empty and means that none was refused
@@ -112,12 +115,20 @@ class DecisionBatch(Seen):
             self.labels[int(arm)] if self.labels and not refused else None for arm, refused in chosen
         )
 
+    @property
+    def chosen(self) -> tuple[Any, ...]:
+        """Every decision's `action`, of a policy with `actions`; None for a refused set."""
+        chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
+        return tuple(
+            self.choices[int(code)] if self.choices and not refused else None for code, refused in chosen
+        )
+
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, position: int) -> Decision:
         answers = self.ids, self.indices, self.actions, self.propensities, self.refused, self.labels
-        return one_decision(answers, position)
+        return one_decision(answers, position, self.choices)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[position] for position in range(len(self)))
@@ -126,13 +137,14 @@ class DecisionBatch(Seen):
         return f"DecisionBatch({len(self)} decisions)"
 
 
-def one_decision(answers: Answers, position: int = 0) -> Decision:
+def one_decision(answers: Answers, position: int = 0, choices: tuple[Any, ...] = ()) -> Decision:
     """Return one decision of a batch, with copies of its values only, so that it does not keep the others."""
     ids, indices, actions, propensities, refused, labels = answers
     action = np.array(actions[position])
     propensity = None if propensities is None else float(propensities[position])
     arm = _arm(labels, action, refused=bool(refused[position]))
-    return Decision(ids[position], int(indices[position]), action, propensity, arm)
+    chosen = choices[int(action[-1])] if choices and not refused[position] else action
+    return Decision(ids[position], int(indices[position]), chosen, propensity, arm)
 
 
 def _arm(labels: tuple[Label, ...], action: FloatArray, *, refused: bool) -> Label | None:

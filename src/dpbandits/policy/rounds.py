@@ -37,7 +37,8 @@ from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
 from dpbandits.state.live import Life, LiveFolder
 from dpbandits.state.witness import Payer, witness_of
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
+from dpbandits.tables.actions import ActionCurve
 from dpbandits.tables.menu import Menu
 
 __all__ = ["RoundPolicy", "round_taken"]
@@ -68,6 +69,7 @@ class RoundPolicy(KeptPolicy):
         domain: Public set in which every candidate row must lie.
         contexts: Public columns of a user's context, instead of `domain`.
         arms: Labels of the arms: texts, numbers or booleans, all different.
+        actions: Numbers to choose from, instead of arms; see `tables.Actions`.
         reward_range, horizon, privacy, **options: See `KeptPolicy`.
 
     Attributes:
@@ -81,6 +83,7 @@ class RoundPolicy(KeptPolicy):
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **KeptPolicy.config_parsers,
         "contexts": Schema.from_config,
+        "actions": Actions.from_config,
     }
     _whole: Maximiser | None = None
 
@@ -90,12 +93,14 @@ class RoundPolicy(KeptPolicy):
         domain: domains.Domain | None = None,
         contexts: Schema | None = None,
         arms: Sequence[Label] | None = None,
+        actions: Any = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
         privacy: JointDP | None,
         **options: Unpack[PolicyOptions],
     ) -> None:
-        self.menu = menu = Menu.of(domain, contexts, arms)
+        outcomes = RewardRange.of(reward_range) if actions is not None else None
+        self.menu = menu = Menu.of(domain, contexts, arms, actions, reward_range=outcomes)
         instead = "domain=Box(low=[0], high=[1]) or another domain"
         asked: Any = domain if menu is None else menu.domain
         self.domain: domains.Domain = _checks.an(asked, domains.Domain, name="domain", pass_=instead)
@@ -119,9 +124,21 @@ class RoundPolicy(KeptPolicy):
         """Public columns of a user's context; None for a policy with a domain."""
         return None if self.menu is None else self.menu.contexts
 
+    @property
+    def actions(self) -> Actions | None:
+        """Numbers to choose from; None for a policy with arms or a domain."""
+        return None if self.menu is None else self.menu.actions
+
     def to_config(self) -> dict[str, Any]:
-        """Return the policy's public configuration as JSON."""
-        other = ("contexts", "arms") if self.menu is None else ("domain",)
+        """Return the policy's public configuration as JSON.
+
+        Raises:
+            InvalidParameter: The value or bounds of actions are functions, which are not written.
+        """
+        if self.menu is None:
+            other: tuple[str, ...] = ("contexts", "arms", "actions")
+        else:
+            other = ("domain", "actions" if self.menu.actions is None else "arms")
         return {name: value for name, value in super().to_config().items() if name not in other}
 
     def __repr__(self) -> str:
@@ -290,7 +307,7 @@ class RoundPolicy(KeptPolicy):
         users, menu = None if user is None else [user], self.menu
         if menu is None and brought is None:
             return one_decision(self._decide_over_domain(1, users, available, at))
-        if menu is None or _is_set(brought, axes=2):
+        if menu is None or (_is_set(brought, axes=2) and menu.actions is None):
             if available is not None:
                 raise InvalidData("available is for arms: with candidates, leave rows out instead")
             rows = self._rows_of(brought, ("n",))
@@ -345,13 +362,13 @@ class RoundPolicy(KeptPolicy):
             if users is None:
                 raise InvalidData("neither decision sets nor users were passed: pass users=, or use ask")
             return DecisionBatch(*self._decide_over_domain(len(users), users, available, at, batch=True))
-        if menu is None or _is_set(brought, axes=3):
+        if menu is None or (_is_set(brought, axes=3) and menu.actions is None):
             rows, available = self._sets_of(brought, available)
             return DecisionBatch(*self._decide(rows, users, available, at=at))
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
         answers = self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
-        return DecisionBatch(*answers)
+        return DecisionBatch(*answers, () if menu.actions is None else menu.actions.choices)
 
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
         """Return a copy of candidates (..., d), with any values, as an array with these `axes`.
@@ -432,12 +449,15 @@ class RoundPolicy(KeptPolicy):
             index, propensity = self._choose_one(rows, available, self._book.asked)
             action = rows[index].copy()
             arm = None if self.menu is None else self.menu.arms.labels[int(action[-1])]
+        chosen: Any = action
         decision_id = self._book.open_one(digests, action, refused=refused)
         if self._deadlines.timed:
             self._deadlines.note(self._book.asked)
         if refused:
-            action = np.full_like(action, np.nan)
-        return Decision(decision_id, index, action, propensity, arm)
+            chosen = np.full_like(action, np.nan)
+        elif self.menu is not None and self.menu.actions is not None:
+            chosen = self.menu.actions.choices[int(action[-1])]
+        return Decision(decision_id, index, chosen, propensity, arm)
 
     @in_turn
     def _decide(
@@ -643,8 +663,8 @@ class RoundPolicy(KeptPolicy):
     def recommend(self, brought: Any = None) -> Any:
         """Return the choice with the best predicted reward, from releases only.
 
-        It is the label of an arm for one user's context, the index of a row for candidates (n, d), and a
-        point (d,) of the whole domain without an argument.
+        For one user's context it is the label of an arm, or the action of the highest value. For candidates
+        (n, d) it is the index of a row. Without an argument it is a point (d,) of the whole domain.
 
         Raises:
             InvalidData: As for `predict`, or there are several contexts.
@@ -659,7 +679,25 @@ class RoundPolicy(KeptPolicy):
             raise InvalidData(
                 f"recommend: {len(mean)} contexts, expected one: use publish().recommend_batch for several"
             )
+        if self.menu.actions is not None:
+            best = self.menu.actions.best(mean, self.reward_range, self.menu.readable(brought)[0])
+            return self.menu.actions.choices[int(best[0])]
         return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
+
+    def curve(self, context: Any) -> ActionCurve:
+        """Return predicted outcomes and values of all actions for one context, from releases only.
+
+        Raises:
+            InvalidData: The context cannot be read, or there are several.
+            ProtocolError: The policy has no `actions`.
+        """
+        if self.menu is None or self.menu.actions is None:
+            raise ProtocolError("curve: this policy was built without actions=")
+        mean, sd = self.predict(context)
+        if len(mean) != 1:
+            raise InvalidData(f"curve: {len(mean)} contexts, expected one")
+        people = self.menu.readable(context)[0]
+        return self.menu.actions.curve(mean[0], sd[0], self.reward_range, people)
 
     @in_turn
     def warm_start(

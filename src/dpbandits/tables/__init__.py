@@ -3,17 +3,31 @@
 - `Schema(**columns)` declares public columns: `Range(low, high)`, `Categories([...])`,
   `DateRange(first, last)` and `Cycle(period)`. It encodes the rows of a data frame as points. A column's
   `missing=` replaces missing values. `Schema.from_toml` reads a schema from text.
+- `Actions(schema, value=)` declares a grid of numbers to choose from; `values` has named values of an action.
 - `Schema.check(frame)` counts in a `TableCheck` how the cells of test data are read.
 - `files` reads delimited text, Parquet and Arrow in blocks. Columns other than numbers become
   `coded.Coded`: distinct values, and the place of each row's value among them.
 """
 
 from dpbandits._lazy import lazy
+from dpbandits.tables import values
+from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import ColumnCheck, TableCheck
-from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.columns import Categories, Ordered, Range
 from dpbandits.tables.dates import Cycle, DateRange
 from dpbandits.tables.schema import Schema
 
-__all__ = ["Categories", "ColumnCheck", "Cycle", "DateRange", "Range", "Schema", "TableCheck"]
+__all__ = [
+    "Actions",
+    "Categories",
+    "ColumnCheck",
+    "Cycle",
+    "DateRange",
+    "Ordered",
+    "Range",
+    "Schema",
+    "TableCheck",
+    "values",
+]
 
 __getattr__, __dir__ = lazy(__name__)

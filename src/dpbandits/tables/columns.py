@@ -1,4 +1,4 @@
-"""`Range` and `Categories`: public declarations of one column of a table.
+"""`Range`, `Ordered` and `Categories`: public declarations of one column of a table.
 
 `Column` is their base class. Dates and times are in `dpbandits.tables.dates`.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpbandits._calls import worded
 from dpbandits._cells import UNREADABLE, array_of, cell_value, codes_by_value, codes_of, numbers_of
-from dpbandits._checks import LARGEST, assign, number
+from dpbandits._checks import LARGEST, assign, integer, number
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -24,7 +24,7 @@ from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
 
-__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Range", "fates_of", "missing_values"]
+__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Ordered", "Range", "fates_of", "missing_values"]
 
 Category = str | int | bool
 
@@ -120,7 +120,7 @@ class Column(Configured, ABC):
     def to_config(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary, without options that have their default, None."""
         config = super().to_config()
-        optional = ("missing", "unknown")
+        optional = ("missing", "unknown", "steps")
         return {name: value for name, value in config.items() if name not in optional or value is not None}
 
 
@@ -140,9 +140,12 @@ class Range(Column):
         high: Public upper bound, above `low`, in the column's unit.
         clip: Replace a value outside by the nearer bound. By default it is refused.
         missing: Public number in the range that replaces a missing cell. By default such a cell is refused.
+        steps: Number of equally spaced values, both bounds included, among which an action is chosen
+            (`Actions`). Only for columns of actions.
 
     Raises:
-        InvalidParameter: The bounds are not two finite numbers with low < high, or `missing` lies outside.
+        InvalidParameter: The bounds are not two finite numbers with low < high, `missing` lies outside, or
+            there are fewer than two steps.
     """
 
     kind, expected = float, "finite numbers"
@@ -151,8 +154,11 @@ class Range(Column):
     high: float
     clip: bool = field(default=False, kw_only=True)
     missing: float | None = field(default=None, kw_only=True)
+    steps: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.steps is not None:
+            assign(self, steps=integer(self.steps, name="steps", minimum=2))
         box = Box(low=[self.low], high=[self.high])  # checks the bounds
         if not isinstance(self.clip, bool | np.bool_):
             raise InvalidParameter(f"clip is a {type(self.clip).__name__}, expected True or False")
@@ -167,6 +173,10 @@ class Range(Column):
     def span(self) -> float:
         """high - low, in the column's unit."""
         return self.high - self.low
+
+    def __repr__(self) -> str:
+        steps = "" if self.steps is None else f", steps={self.steps}"
+        return f"Range(low={self.low}, high={self.high}, clip={self.clip}, missing={self.missing}{steps})"
 
     @property
     def _bounds(self) -> str:
@@ -184,6 +194,47 @@ class Range(Column):
         found[outside] = Fate.OUTSIDE
         shares = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (shares if self.clip else np.where(outside, np.nan, shares)), found
+
+
+@worded
+@COLUMNS.add("Ordered")
+@dataclass(frozen=True)
+class Ordered(Column):
+    """One of a few increasing numbers, among which an action is chosen (`Actions`).
+
+    Args:
+        values: Two or more finite numbers in increasing order.
+
+    Raises:
+        InvalidParameter: They are anything else.
+
+    Example:
+        >>> Ordered([5, 10, 20]).encode(np.array([20, 5]), name="discount").tolist()
+        [1.0, 0.0]
+    """
+
+    kind, expected = float, "finite numbers"
+    values: tuple[float, ...]
+    missing: None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        with reading("a list of numbers"):
+            listed = [one.item() if isinstance(one, np.generic) else one for one in self.values]
+        numbers = [number(one, name="values", minimum=-LARGEST, exclusive=False) for one in listed]
+        if len(numbers) < 2 or not np.all(np.diff(numbers) > 0.0):
+            raise InvalidParameter("Ordered needs two or more numbers in increasing order")
+        assign(self, values=tuple(listed))
+
+    @property
+    def _bounds(self) -> str:
+        return f"the {len(self.values)} declared numbers"
+
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
+        numbers, found = fates_of(values)
+        places = np.searchsorted(self.values, np.nan_to_num(numbers)).clip(0, len(self.values) - 1)
+        known = np.asarray(self.values, dtype=np.float64)[places] == numbers
+        found[(found == Fate.READ) & ~known] = Fate.OUTSIDE
+        return np.where(known, places / (len(self.values) - 1), np.nan), found
 
 
 @worded

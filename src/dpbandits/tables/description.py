@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import DataUnavailable, InvalidParameter
-from dpbandits.tables.columns import Categories, Column, Range
+from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.dates import Cycle, DateRange
 
 __all__ = [
@@ -83,7 +83,8 @@ def section_of(name: str, column: Column) -> str:
         key: v for key, v in column.to_config().items() if key != "type" and (key, v) != ("clip", False)
     }
     if "values" in config:
-        config = {"categories": config.pop("values"), **config}
+        key = "ordered" if isinstance(column, Ordered) else "categories"
+        config = {key: config.pop("values"), **config}
     moments = {"first", "last", "missing"} if "first" in config else set()  # TOML writes dates unquoted
     lines = [f"{key} = {value if key in moments else written(value)}" for key, value in config.items()]
     return "\n".join([f"[columns.{written(name)}]", *lines])
@@ -105,17 +106,25 @@ def _column(name: str, declared: object) -> Column:
         check_keys(declared, where, required={"categories"}, optional={"missing", "unknown"})
         options = {name: declared[name] for name in ("missing", "unknown") if name in declared}
         return Categories(value_in(declared, "categories", list, where), **options)
+    if "ordered" in declared:
+        check_keys(declared, where, required={"ordered"})
+        return Ordered(tuple(value_in(declared, "ordered", list, where)))
     if "period" in declared:
         check_keys(declared, where, required={"period"}, optional={"missing"})
         return Cycle(declared["period"], missing=declared.get("missing"))
     ends = {"first", "last"} if {"first", "last"} & set(declared) else {"low", "high"}
-    check_keys(declared, where, required=ends, optional={"clip", "missing"})
+    steps = {"steps"} if "low" in ends else set()
+    check_keys(declared, where, required=ends, optional={"clip", "missing", *steps})
     clip = value_in(declared, "clip", bool, where) if "clip" in declared else False
     if "first" in ends:
         return DateRange(declared["first"], declared["last"], clip=clip, missing=declared.get("missing"))
     filled = number_in(declared, "missing", where) if "missing" in declared else None
     return Range(
-        number_in(declared, "low", where), number_in(declared, "high", where), clip=clip, missing=filled
+        number_in(declared, "low", where),
+        number_in(declared, "high", where),
+        clip=clip,
+        missing=filled,
+        steps=declared.get("steps"),
     )
 
 

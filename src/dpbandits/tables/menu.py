@@ -18,10 +18,12 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
+from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import Finding, TableCheck
 from dpbandits.tables.coded import Coded
-from dpbandits.tables.columns import Categories, Fate, Range
+from dpbandits.tables.columns import Categories, Fate, Ordered, Range
 from dpbandits.tables.schema import Schema
 
 __all__ = ["Menu", "listed_arms"]
@@ -46,12 +48,15 @@ class Menu:
     Args:
         contexts: Public columns of a context.
         arms: Labels of the arms; see `Arms`.
+        actions: Grid of actions, instead of arms.
+        reward_range: Range of outcomes with which the value of actions is tried.
 
     Attributes:
         n_arms: Number of arms.
 
     Raises:
-        InvalidParameter: `contexts` is not a schema, or a label is invalid.
+        InvalidParameter: `contexts` is not a schema, or has columns that are for actions only; a label is
+            invalid, or a function of the actions fails.
 
     Example:
         >>> people = Schema(age=Range(20, 70), region=Categories(["north", "south"]))
@@ -62,25 +67,46 @@ class Menu:
         [[0.5, 1.0, 0.0], [0.5, 1.0, 1.0]]
     """
 
-    def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
+    def __init__(
+        self,
+        *,
+        contexts: Schema,
+        arms: Sequence[Label] | Arms | None = None,
+        actions: Actions | None = None,
+        reward_range: RewardRange | None = None,
+    ) -> None:
         an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
-        self.contexts, self.arms = contexts, listed_arms(arms)
+        if any(isinstance(c, Ordered) or getattr(c, "steps", None) for c in contexts.columns.values()):
+            raise InvalidParameter(
+                "contexts: Ordered and Range(steps=) are for actions: pass Range(low, high)"
+            )
+        self.actions = None if actions is None else actions.beside(contexts, reward_range)
+        self.contexts, self.arms = contexts, listed_arms(arms if actions is None else actions.arms)
         self.n_arms = self.arms.n_arms
         self._codes = np.arange(self.n_arms, dtype=np.float64)
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the public arguments only: the functions in `_quick` cannot be pickled."""
-        return partial(type(self), contexts=self.contexts, arms=self.arms), ()
+        chosen = {"arms": self.arms} if self.actions is None else {"actions": self.actions}
+        return partial(type(self), contexts=self.contexts, **chosen), ()
 
     @classmethod
-    def of(cls, domain: Domain | None, contexts: Schema | None, arms: Any) -> Self | None:
-        """Return the menu of `contexts` and `arms`, or None if a `domain` is given instead.
+    def of(
+        cls,
+        domain: Domain | None,
+        contexts: Schema | None,
+        arms: Any,
+        actions: Any = None,
+        *,
+        reward_range: RewardRange | None = None,
+    ) -> Self | None:
+        """Return the menu of `contexts` and `arms` or `actions`, or None if a `domain` is given instead.
 
         Raises:
             InvalidParameter: Both ways are given, neither is, or one of `contexts` and `arms` is missing.
         """
-        if contexts is None and arms is None:
+        if contexts is None and arms is None and actions is None:
             if domain is None:
                 raise InvalidParameter(
                     'pass contexts=Schema(...) and arms=["mail", "call"] for users with contexts and a few '
@@ -89,10 +115,13 @@ class Menu:
             return None
         if domain is not None:
             raise InvalidParameter("pass either contexts= and arms=, or domain=, not both")
-        if contexts is None or arms is None:
-            given, other = ("arms", "contexts") if contexts is None else ("contexts", "arms")
+        if arms is not None and actions is not None:
+            raise InvalidParameter("pass either arms= or actions=, not both")
+        if contexts is None or (arms is None and actions is None):
+            given = "arms" if arms is not None else "actions" if actions is not None else "contexts"
+            other = "arms" if given == "contexts" else "contexts"
             raise InvalidParameter(f"{given}= needs {other}=: pass both")
-        return cls(contexts=contexts, arms=arms)
+        return cls(contexts=contexts, arms=arms, actions=Actions.of(actions), reward_range=reward_range)
 
     @cached_property
     def domain(self) -> Product:

@@ -1,0 +1,381 @@
+"""`Actions`: a grid of numbers or categories to choose from, and the public value that is maximised.
+
+Every point of the grid is an action, the last column's steps varying fastest. What is told is an outcome.
+What is maximised is its value. Values, shapes and bounds are public functions: a policy applies them to
+releases and to a user's own context. They must not read private data, which nothing can check.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dpbandits._checks import kind_of
+from dpbandits._config import Configured
+from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Arms, Label
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.ties import first_best
+from dpbandits.tables.columns import Categories, Column, Ordered, Range
+from dpbandits.tables.schema import Schema
+from dpbandits.tables.values import VALUES
+
+__all__ = ["ActionCurve", "Actions"]
+
+MOST_ACTIONS, MOST_COLUMNS = 128, 3
+"""Most points of the grid, and most of its columns."""
+
+STEPS = 20
+"""Steps of a range that does not say how many it has."""
+
+TRIED = 64
+"""Number of random public contexts and rows of outcomes with which functions are tried."""
+
+SHAPES = ("increasing", "decreasing")
+
+
+class ActionCurve(NamedTuple):
+    """Predictions along all K actions for one context.
+
+    Attributes:
+        actions: Actions, as `Decision.action` has them.
+        outcome, outcome_sd: Mean and standard deviation (K,) of the expected outcome.
+        value: Value (K,) of the mean outcome, after shape.
+        value_low, value_high: Values (K,) of outcomes one deviation below and above the mean.
+        allowed: Actions (K,) within the bounds.
+    """
+
+    actions: tuple[Any, ...]
+    outcome: FloatArray
+    outcome_sd: FloatArray
+    value: FloatArray
+    value_low: FloatArray
+    value_high: FloatArray
+    allowed: BoolArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Actions(Configured):
+    """A public grid of actions.
+
+    Args:
+        schema: One to three columns: `Range(low, high, steps=20)`, `Ordered([5, 10, 15])` or
+            `Categories([...])`. One column without a name is called "action".
+        value: Named value (`dpbandits.values`), or a function of the action columns by name (K,) and `mean`
+            (..., K) that returns values (..., K). Default: the outcome.
+        shape: Shape of outcomes along columns with an order, as {"price": "decreasing"}. Predictions are
+            sorted along them.
+        bounds: Public function of contexts: it gets a mapping from names of columns to arrays (n,) of
+            numbers or categories, and returns {"price": (low, high)} with numbers or arrays (n,). Between
+            steps, the nearest step to the middle is allowed.
+
+    Raises:
+        InvalidParameter: A column, a shape or the number of actions does not fit.
+
+    Example:
+        >>> from dpbandits.tables import Range, values
+        >>> prices = Schema(price=Range(1, 5, steps=3))
+        >>> actions = Actions(prices, value=values.Revenue(), shape={"price": "decreasing"})
+        >>> actions.labels
+        (1.0, 3.0, 5.0)
+        >>> actions.valued(np.array([0.5, 0.6, 0.1])).tolist()
+        [0.6, 1.5, 0.5]
+    """
+
+    schema: Schema
+    value: Callable[..., Any] | None = None
+    shape: Mapping[str, str] | None = None
+    bounds: Callable[[Mapping[str, Any]], Any] | None = None
+
+    contexts: ClassVar[Schema | None] = None
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "schema": Schema.from_config,
+        "value": VALUES.read,
+        "shape": dict,
+    }
+
+    def __post_init__(self) -> None:
+        given: Any = self.schema
+        schema = Schema(action=given) if isinstance(given, Column) else given
+        if not isinstance(schema, Schema):
+            raise InvalidParameter(
+                f"actions is {kind_of(schema)}, expected Range(1, 20, steps=20), a Schema of such columns, "
+                "or Actions(...)"
+            )
+        object.__setattr__(self, "schema", schema)
+        other = [n for n, c in schema.columns.items() if not isinstance(c, Range | Ordered | Categories)]
+        if other or len(schema.names) > MOST_COLUMNS or "mean" in schema.names:
+            raise InvalidParameter(
+                f"actions: expected one to {MOST_COLUMNS} columns of Range, Ordered or Categories, none of "
+                'them named "mean"'
+            )
+        if not 2 <= math.prod(self.sizes) <= MOST_ACTIONS:
+            raise InvalidParameter(
+                f"the grid has {math.prod(self.sizes)} actions, expected from 2 to {MOST_ACTIONS}: pass "
+                "Range(low, high, steps=10)"
+            )
+        for name, given in (("value", self.value), ("bounds", self.bounds)):
+            if given is not None and (not callable(given) or isinstance(given, type)):
+                raise InvalidParameter(f"{name} is {kind_of(given)}, expected a function")
+        if self.shape is not None:
+            self._check_shape(self.shape)
+
+    def _check_shape(self, shape: object) -> None:
+        ordered = [name for name, one in zip(self.schema.names, self.ordered, strict=True) if one]
+        fits = isinstance(shape, Mapping) and set(shape) <= set(ordered) and set(shape.values()) <= {*SHAPES}
+        if not fits:
+            raise InvalidParameter(
+                f'shape: expected "increasing" or "decreasing" for columns among {ordered}, as '
+                'shape={"price": "decreasing"}'
+            )
+        object.__setattr__(self, "shape", dict(shape))  # type: ignore[call-overload]
+
+    @classmethod
+    def of(cls, actions: Any) -> "Actions | None":
+        """Return the grid of `Actions`, a schema or one column; None for None."""
+        return actions if actions is None or isinstance(actions, Actions) else cls(actions)
+
+    # -- the grid -------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> tuple[tuple[Label, ...], ...]:
+        """Values of every column."""
+        return tuple(_steps(column) for column in self.schema.columns.values())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of every column."""
+        return tuple(map(len, self.steps))
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """True for every column with an order."""
+        return tuple(not isinstance(column, Categories) for column in self.schema.columns.values())
+
+    @cached_property
+    def grid(self) -> IntArray:
+        """Codes (K, p) of all actions."""
+        return np.indices(self.sizes).reshape(len(self.sizes), -1).T
+
+    @property
+    def n_actions(self) -> int:
+        """K."""
+        return len(self.grid)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """Values (K,) of every column, by name."""
+        return {
+            name: np.array(values)[codes]
+            for name, values, codes in zip(self.schema.names, self.steps, self.grid.T, strict=True)
+        }
+
+    @cached_property
+    def choices(self) -> tuple[Any, ...]:
+        """All possible values of `Decision.action`: numbers or categories, or dicts of several columns."""
+        rows = [
+            tuple(values[code] for values, code in zip(self.steps, codes, strict=True))
+            for codes in self.grid.tolist()
+        ]
+        if len(self.sizes) == 1:
+            return tuple(row[0] for row in rows)
+        return tuple(dict(zip(self.schema.names, row, strict=True)) for row in rows)
+
+    @cached_property
+    def labels(self) -> tuple[Label, ...]:
+        """Labels of the arms: the values of one column, or texts such as "price=4, channel=mail"."""
+        if len(self.sizes) == 1:
+            return self.choices
+        return tuple(", ".join(f"{name}={value}" for name, value in row.items()) for row in self.choices)
+
+    @cached_property
+    def arms(self) -> Arms:
+        """The actions as arms."""
+        return Arms(self.labels)
+
+    # -- the rule that chooses ------------------------------------------------------------------
+
+    def valued(self, means: FloatArray) -> FloatArray:
+        """Return values (..., K) of expected outcomes (..., K), sorted along the declared shape.
+
+        Raises:
+            InvalidParameter: The function fails, or returns another shape or a number that is not finite.
+        """
+        means = self.shaped(means)
+        if self.value is None:
+            return means
+        return _tried(self.value, {**self.columns, "mean": means}, np.shape(means))
+
+    def shaped(self, means: FloatArray) -> FloatArray:
+        """Return means (..., K) sorted along the declared shape."""
+        found = np.asarray(means, dtype=np.float64)
+        if not self.shape:
+            return found
+        lead = found.shape[:-1]
+        found = found.reshape(*lead, *self.sizes)
+        for name, shape in self.shape.items():
+            axis = len(lead) + self.schema.names.index(name)
+            found = np.sort(found, axis=axis)
+            if shape == "decreasing":
+                found = np.flip(found, axis=axis)
+        return found.reshape(*lead, -1)
+
+    def allowed(self, contexts: FloatArray) -> BoolArray | None:
+        """Return which actions (n, K) are within the bounds of encoded contexts (n, d); None without bounds.
+
+        At least one action is.
+
+        Raises:
+            InvalidParameter: The function fails, or does not return bounds of ordered columns.
+        """
+        if self.bounds is None or self.contexts is None:
+            return None
+        allowed = np.ones((len(contexts), self.n_actions), dtype=np.bool_)
+        for name, (low, high) in self._sides(contexts).items():
+            own = self.columns[name]
+            within = (own >= low[:, None]) & (own <= high[:, None])
+            distance = np.abs(own - (low + high)[:, None] / 2.0)
+            nearest = distance == distance.min(axis=1, keepdims=True)
+            allowed &= np.where(within.any(axis=1, keepdims=True), within, nearest)
+        return allowed
+
+    def _sides(self, contexts: FloatArray) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Return the lower and upper bound (n,) of every bounded column."""
+        ordered = {name for name, one in zip(self.schema.names, self.ordered, strict=True) if one}
+        sides: dict[str, tuple[FloatArray, FloatArray]] = {}
+        try:
+            found = self.bounds(_in_units(contexts, self.contexts))  # type: ignore[misc, arg-type]
+            for name, (low, high) in dict(found).items():
+                ends = (np.broadcast_to(np.asarray(end, float), (len(contexts),)) for end in (low, high))
+                sides[name] = (next(ends), next(ends))
+        except Exception as error:  # noqa: BLE001 - its message could show a context
+            raise InvalidParameter(f"bounds: the function failed ({type(error).__name__})") from None
+        if not set(sides) <= ordered or any(not np.all(low <= high) for low, high in sides.values()):
+            raise InvalidParameter(
+                'bounds: expected {"price": (low, high)} with low <= high, for columns among '
+                f"{sorted(ordered)}"
+            )
+        return sides
+
+    def ranked(
+        self, means: FloatArray, reward_range: RewardRange, allowed: BoolArray | None = None
+    ) -> FloatArray:
+        """Return values (n, K) of predicted outcomes (n, K), clipped to their range; -inf beyond bounds."""
+        values = self.valued(np.clip(means, reward_range.low, reward_range.high))
+        return values if allowed is None else np.where(allowed, values, -np.inf)
+
+    def best(self, means: FloatArray, reward_range: RewardRange, contexts: FloatArray) -> IntArray:
+        """Return the actions (n,) of the highest value, from predicted outcomes (n, K); -1 for a row of NaN.
+
+        Args:
+            means: Predicted outcomes.
+            reward_range: Range of outcomes.
+            contexts: Encoded contexts (n, d).
+        """
+        known = ~np.isnan(means).any(axis=1)
+        found = np.full(len(means), -1)
+        if known.any():
+            values = self.ranked(means[known], reward_range, self.allowed(contexts[known]))
+            offered = values[np.isfinite(values)]
+            found[known] = first_best(values, unit=float(np.ptp(offered)) or 1.0)
+        return found
+
+    def curve(
+        self, mean: FloatArray, sd: FloatArray, reward_range: RewardRange, context: FloatArray
+    ) -> ActionCurve:
+        """Return what is predicted for one encoded context (1, d) with moments (K,) of outcomes."""
+        ends = np.stack([self.ranked(end, reward_range) for end in (mean - sd, mean + sd)])
+        allowed = self.allowed(context)
+        return ActionCurve(
+            actions=self.choices,
+            outcome=mean,
+            outcome_sd=sd,
+            value=self.ranked(mean, reward_range),
+            value_low=ends.min(axis=0),
+            value_high=ends.max(axis=0),
+            allowed=np.ones(self.n_actions, dtype=np.bool_) if allowed is None else allowed[0],
+        )
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def beside(self, contexts: Schema, reward_range: RewardRange | None = None) -> "Actions":
+        """Return the actions for these contexts, after trying their functions on public points.
+
+        Raises:
+            InvalidParameter: A function fails, or what it returns does not fit.
+        """
+        found = copy(self)
+        object.__setattr__(found, "contexts", contexts)
+        rng = np.random.default_rng(0)
+        found.allowed(contexts.domain.sample(TRIED, rng))
+        if reward_range is not None:
+            low, high = reward_range.low, reward_range.high
+            flat = np.linspace(low, high, 5)[:, None] * np.ones(self.n_actions)
+            for means in (flat, flat[2], rng.uniform(low, high, (3, TRIED, self.n_actions))):
+                found.valued(means)
+        return found
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the actions as a JSON-ready dictionary.
+
+        Raises:
+            InvalidParameter: The value or the bounds are functions, which are not written anywhere.
+        """
+        if self.bounds is not None:
+            raise InvalidParameter(
+                "bounds: a function cannot be saved or sent: build the policy without bounds"
+            )
+        if self.value is not None and not isinstance(self.value, Configured):
+            raise InvalidParameter(
+                "value: a function cannot be saved or sent: pass a named value, such as "
+                'values.Revenue(price="price", cost=2)'
+            )
+        return {name: value for name, value in super().to_config().items() if value is not None}
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name) for name in ("value", "shape", "bounds")}
+        return f"Actions({self.schema!r}{''.join(f', {n}={v!r}' for n, v in given.items() if v is not None)})"
+
+
+def _steps(column: Column) -> tuple[Label, ...]:
+    """Return the values of a column of actions."""
+    if isinstance(column, Range):
+        found = np.linspace(column.low, column.high, column.steps or STEPS)
+        return tuple(float(f"{value:.12g}") for value in found.tolist())
+    return tuple(column.values)  # type: ignore[attr-defined]
+
+
+def _tried(value: Callable[..., Any], given: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
+    """Return the values of a public function; all it is given is public."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(value(**given), dtype=np.float64)
+    except InvalidParameter:
+        raise
+    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        raise InvalidParameter(
+            f"value: the function raised {type(error).__name__} for {', '.join(given)} by name"
+        ) from None
+    if found.shape != shape:
+        raise InvalidParameter(f"value: the function returned the shape {found.shape}, expected {shape}")
+    if not np.isfinite(found).all():
+        raise InvalidParameter("value: the function returned NaN or an infinite number")
+    return found
+
+
+def _in_units(contexts: FloatArray, schema: Schema) -> dict[str, Any]:
+    """Return the ranges and categories of encoded contexts (n, d) by name, in their own units."""
+    found: dict[str, Any] = {}
+    place = 0
+    for name, column in schema.columns.items():
+        if isinstance(column, Range):
+            found[name] = column.low + column.span * contexts[:, place]
+        elif isinstance(column, Categories):
+            found[name] = np.array(column.values)[contexts[:, place].astype(np.int64)]
+        place += column.width
+    return found

@@ -1,0 +1,114 @@
+"""Named values of an action: what is maximised, from the action and the expected outcome.
+
+A value is called with every action column by name (K,) and with `mean`, expected outcomes (..., K). It
+returns values (..., K). A function of your own with these arguments works as well, but only a named value can
+be saved, sent to a service or exported.
+
+    Revenue(price="price", cost=2)   (price - cost) * mean
+    Net(cost="spend", worth=50)      worth * mean - spend
+    Outcome()                        mean
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits._checks import LARGEST, an, assign, number
+from dpbandits._config import Configured, Registry
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["VALUES", "Net", "Outcome", "Revenue"]
+
+
+VALUES: Registry[Any] = Registry("a value")
+"""Registry of values. A configuration names your own class after `@VALUES.add("its type")`."""
+
+
+@VALUES.add("Outcome")
+@dataclass(frozen=True)
+class Outcome(Configured):
+    """The expected outcome itself."""
+
+    def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
+        """Return `mean`."""
+        return mean
+
+
+@VALUES.add("Revenue")
+@dataclass(frozen=True, kw_only=True)
+class Revenue(Configured):
+    """Price less cost, times the expected number of units sold.
+
+    Args:
+        price: Name of the column with the price.
+        cost: Cost of one unit.
+
+    Raises:
+        InvalidParameter: `price` is no text, or `cost` no finite number.
+
+    Example:
+        >>> Revenue(cost=2)(price=np.array([4.0, 10.0]), mean=np.array([0.5, 0.25])).tolist()
+        [1.0, 2.0]
+    """
+
+    price: str = "price"
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        an(self.price, str, name="price", pass_='price="price"')
+        assign(self, cost=number(self.cost, name="cost", minimum=-LARGEST, exclusive=False, maximum=LARGEST))
+
+    def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
+        """Return (price - cost) * mean."""
+        return np.asarray((numbers_in(columns, self.price) - self.cost) * mean)
+
+
+@VALUES.add("Net")
+@dataclass(frozen=True, kw_only=True)
+class Net(Configured):
+    """Worth of the expected outcome, less what the action costs whatever its outcome.
+
+    Args:
+        cost: Name of the column with the cost of the action.
+        worth: Worth of an outcome of 1.
+        each: Cost of one unit of the column.
+
+    Raises:
+        InvalidParameter: `cost` is no text, or another argument is no finite number.
+
+    Example:
+        >>> Net(cost="spend", worth=50)(spend=np.array([0.0, 10.0]), mean=np.array([0.5, 0.75])).tolist()
+        [25.0, 27.5]
+    """
+
+    cost: str
+    worth: float = 1.0
+    each: float = 1.0
+
+    def __post_init__(self) -> None:
+        an(self.cost, str, name="cost", pass_='cost="spend"')
+        for name in ("worth", "each"):
+            given = getattr(self, name)
+            checked = number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
+            assign(self, **{name: checked})
+
+    def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
+        """Return worth * mean - each * cost."""
+        return np.asarray(self.worth * mean - self.each * numbers_in(columns, self.cost))
+
+
+def numbers_in(columns: Mapping[str, Any], name: str) -> FloatArray:
+    """Return a column of numbers (K,).
+
+    Raises:
+        InvalidParameter: There is no such column, or it has categories.
+    """
+    if name not in columns:
+        raise InvalidParameter(f"value: there is no action column {name!r}, only {', '.join(columns)}")
+    found = np.asarray(columns[name])
+    if found.dtype.kind not in "if":
+        raise InvalidParameter(f"value: column {name!r} has categories, expected numbers")
+    return found

@@ -1,0 +1,213 @@
+"""`Actions`: grids, values, shapes and bounds, and the policy that chooses numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.actions import Actions
+
+PRICES = dpb.Schema(price=dpb.Range(1, 20, steps=20))
+BOTH = dpb.Schema(price=dpb.Range(1, 3, steps=3), channel=dpb.Categories(["mail", "call"]))
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
+WHO = {"age": 40, "region": "south"}
+
+
+def policy(actions, **options):
+    given = {
+        "contexts": PEOPLE,
+        "reward_range": (0, 1),
+        "horizon": 3000,
+        "privacy": dpb.JointDP(epsilon=4, delta=1e-6),
+    }
+    return dpb.central.GPBandit(actions=actions, noise=dpb.SimulatedNoise(0), **(given | options))
+
+
+def run(one, rounds, *, first=0, buys=lambda price, age: price < 8):
+    for i in range(first, first + rounds):
+        decision = one.ask({"age": 20 + i % 60, "region": "north"}, user=f"u{i}")
+        one.tell(decision.id, float(buys(decision.action, 20 + i % 60)))
+    return one
+
+
+def test_one_column_is_numbers():
+    actions = Actions(dpb.Range(1, 2, steps=11))
+    assert actions.labels == actions.choices == (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
+    assert Actions(dpb.Ordered([5, 10, 20])).labels == (5, 10, 20)
+    assert Actions(dpb.Range(1, 20)).n_actions == 20
+
+
+def test_several_columns_are_dicts_with_the_last_varying_fastest():
+    actions = Actions(BOTH)
+    assert actions.choices[1] == {"price": 1.0, "channel": "call"}
+    assert actions.choices[2] == {"price": 2.0, "channel": "mail"}
+    assert actions.labels[1] == "price=1.0, channel=call"
+    assert (actions.sizes, actions.ordered) == ((3, 2), (True, False))
+    assert actions.grid.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        dpb.Schema(price=dpb.Range(0, 1, steps=20), dose=dpb.Range(0, 1, steps=20)),  # 400 actions
+        dpb.Schema(mean=dpb.Range(0, 1)),
+        dpb.Schema(when=dpb.Cycle(7)),
+        dpb.Schema(only=dpb.Categories(["one"])),
+        dpb.Schema(**{name: dpb.Categories([1, 2]) for name in "abcd"}),
+        [1, 2, 3],
+    ],
+)
+def test_other_grids_are_refused(schema):
+    with pytest.raises(InvalidParameter, match=r"actions|grid"):
+        Actions(schema)
+
+
+@pytest.mark.parametrize("values", [[], [1], [2, 1], [1, 1], [1, float("nan")], ["a", "b"], 3])
+def test_other_ordered_values_are_refused(values):
+    with pytest.raises(InvalidParameter):
+        dpb.Ordered(values)
+
+
+def test_columns_with_steps_are_written_and_read():
+    schema = dpb.Schema(price=dpb.Range(1, 20, steps=20), size=dpb.Ordered([5, 10, 20]))
+    assert dpb.Schema.from_config(json.loads(json.dumps(schema.to_config()))) == schema
+    assert dpb.Schema.from_toml(schema.to_toml()) == schema
+    assert "steps" not in dpb.Range(1, 20).to_config()
+    with pytest.raises(InvalidData):
+        schema.encode({"price": [1], "size": [6]})
+
+
+def test_columns_of_actions_are_refused_as_contexts():
+    for column in (dpb.Range(18, 90, steps=3), dpb.Ordered([1, 2])):
+        with pytest.raises(InvalidParameter, match="actions"):
+            policy(PRICES, contexts=dpb.Schema(age=column))
+
+
+def test_a_shape_sorts_along_its_column_only():
+    actions = Actions(BOTH, shape={"price": "decreasing"})
+    means = np.array([[0.1, 0.9], [0.3, 0.2], [0.2, 0.5]])
+    assert actions.shaped(means.ravel()).reshape(3, 2).tolist() == [[0.3, 0.9], [0.2, 0.5], [0.1, 0.2]]
+    rising = Actions(BOTH, shape={"price": "increasing"})
+    found = rising.shaped(np.stack([means.ravel(), -means.ravel()])).reshape(2, 3, 2)
+    assert (np.diff(found, axis=1) >= 0).all()
+    for wrong in ({"channel": "increasing"}, {"prices": "increasing"}, {"price": "up"}, "decreasing"):
+        with pytest.raises(InvalidParameter, match="shape"):
+            Actions(BOTH, shape=wrong)
+
+
+def test_values_get_columns_by_name():
+    def value(price, channel, mean):
+        return price * mean - 0.5 * (channel == "call")
+
+    found = Actions(BOTH, value=value).valued(np.full((2, 6), 0.5))
+    assert found.tolist() == [[0.5, 0.0, 1.0, 0.5, 1.5, 1.0]] * 2
+    net = Actions(BOTH, value=dpb.values.Net(cost="price", worth=10, each=2))
+    assert net.valued(np.full(6, 0.5)).tolist() == [3.0, 3.0, 1.0, 1.0, -1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (lambda price, mean: np.log(-mean) * price, "NaN"),
+        (lambda price, mean: price, "shape"),
+        (lambda price, mean: mean.sum(), "shape"),
+        (lambda cost, mean: mean, "TypeError"),
+        (lambda price, mean: {}["secret-7"], "KeyError"),
+        (dpb.values.Revenue(price="prize"), "no action column 'prize'"),
+        (0.5, "expected a function"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused_at_construction(value, said):
+    with pytest.raises(InvalidParameter, match=said) as error:
+        policy(dpb.Actions(PRICES, value=value))
+    assert "secret" not in str(error.value)
+
+
+def test_categories_have_no_revenue():
+    with pytest.raises(InvalidParameter, match="categories"):
+        policy(dpb.Actions(BOTH, value=dpb.values.Revenue(price="channel")))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        lambda people: {"price": (people["age"], 3)},  # the lower bound is above the upper one
+        lambda people: {"prize": (1, 3)},
+        lambda people: {"price": 3},
+        lambda people: {}[f"secret {people['age'][0]}"],
+        lambda people: None,
+    ],
+)
+def test_bounds_that_do_not_fit_are_refused_at_construction(bounds):
+    with pytest.raises(InvalidParameter, match="bounds") as error:
+        policy(dpb.Actions(PRICES, bounds=bounds))
+    assert "secret" not in str(error.value)
+
+
+def test_bounds_depend_on_the_context_and_always_allow_an_action():
+    actions = Actions(PRICES, bounds=lambda people: {"price": (people["age"] / 9, 10.2)}).beside(PEOPLE)
+    found = actions.allowed(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    assert np.flatnonzero(found[0]).tolist() == list(range(1, 10))
+    assert np.flatnonzero(found[1]).tolist() == [9]
+    between = Actions(PRICES, bounds=lambda people: {"price": (5.2, 5.4)}).beside(PEOPLE)
+    assert np.flatnonzero(between.allowed(np.zeros((1, 2)))[0]).tolist() == [4]
+
+
+def test_a_decision_is_a_number_or_a_dict():
+    one = policy(PRICES)
+    decision = one.ask(WHO, user="u")
+    assert decision.action in one.arms
+    assert decision.action == decision.arm
+    batch = one.ask_batch([WHO, {"age": "?", "region": "north"}], users=["v", "w"])
+    assert batch.chosen == (batch[0].action, None)
+    assert batch.chosen[0] in one.arms
+    both = policy(BOTH)
+    assert set(both.ask(WHO, user="u").action) == {"price", "channel"}
+    assert both.recommend(WHO) in both.actions.choices
+
+
+def test_it_is_given_instead_of_arms_kernel_and_release():
+    with pytest.raises(InvalidParameter, match="not both"):
+        policy(PRICES, arms=["a", "b"])
+    with pytest.raises(InvalidParameter, match="needs contexts="):
+        policy(PRICES, contexts=None)
+    with pytest.raises(InvalidParameter, match="kernel="):
+        policy(PRICES, kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.3))
+    with pytest.raises(InvalidParameter, match="release="):
+        policy(PRICES, tuning=dpb.central.GPTuning(release="features"))
+
+
+def test_a_saved_policy_continues_as_the_original(tmp_path):
+    actions = dpb.Actions(PRICES, value=dpb.values.Revenue(cost=2), shape={"price": "decreasing"})
+    one = run(policy(actions), 1200)
+    one.save(tmp_path / "state")
+    other = dpb.central.GPBandit.load(tmp_path / "state")
+    assert other.actions.to_config() == actions.to_config()
+    assert other.recommend(WHO) == one.recommend(WHO)
+    assert [a.tolist() for a in other.curve(WHO)[1:]] == [a.tolist() for a in one.curve(WHO)[1:]]
+    rebuilt = dpb.central.GPBandit.from_config(json.loads(json.dumps(one.to_config())))
+    assert rebuilt.to_config() == one.to_config()
+
+
+@pytest.mark.parametrize(
+    "options", [{"value": lambda price, mean: price * mean}, {"bounds": lambda people: {"price": (1, 9)}}]
+)
+def test_functions_are_neither_written_nor_saved(tmp_path, options):
+    one = policy(dpb.Actions(PRICES, **options))
+    one.ask(WHO, user="u")
+    with pytest.raises(InvalidParameter, match="cannot be saved"):
+        one.to_config()
+    with pytest.raises(InvalidParameter, match="cannot be saved"):
+        one.save(tmp_path / "state")
+
+
+def test_curve_and_recommend_agree():
+    one = policy(dpb.Actions(PRICES, value=dpb.values.Revenue(), shape={"price": "decreasing"}))
+    curve = run(one, 1500).curve(WHO)
+    assert curve.actions[int(np.argmax(curve.value))] == one.recommend(WHO)
+    assert (curve.value_low <= curve.value + 1e-9).all()
+    assert (curve.value <= curve.value_high + 1e-9).all()
+    with pytest.raises(InvalidData):
+        one.curve([WHO, WHO])
