@@ -498,6 +498,17 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
     assert same.exit_code == 0, same.output  # the same run again: nothing is drawn anew
 
 
+def test_evaluate_names_contexts_that_cannot_be_read(tables):
+    (tables / "log.toml").write_text(DESCRIBED.replace("high = 90", "high = 90\nmissing = 40"))
+    assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0
+    text = (tables / "held.csv").read_text()
+    for age, refused in (("", False), ("old", True)):  # a missing age is declared, and text is not
+        (tables / "odd.csv").write_text(text + f"p9,{age},0.5,drug,1,0.5,0.33,1,1\n")
+        done = call("evaluate", tables / "policy", tables / "odd.csv", "--draws", "5")
+        assert (done.exit_code == 1) is refused
+        assert ("contexts that cannot be read" in str(done.exception)) is refused
+
+
 @pytest.mark.parametrize(
     ("words", "replaced", "match"),
     [

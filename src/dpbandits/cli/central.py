@@ -27,7 +27,7 @@ from dpbandits.cli.options import (
     range_in,
     refuse_beside,
 )
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -402,8 +402,11 @@ def evaluate(
         "draws": draws,
         "seed": seed,
     }
+    chosen = np.asarray(held.function.choose(contexts))
+    if (chosen < 0).any():
+        raise InvalidData("the log has rows with contexts that cannot be read: leave these rows out")
     typer.echo(BANNER)
-    typer.echo(f"policy: {policy_value(held.function.choose(contexts), **known)}")
+    typer.echo(f"policy: {policy_value(chosen, **known)}")
     for index, label in enumerate(held.arms or []):
         if (given == index).any():
             typer.echo(f"always {label}: {policy_value(np.full(len(given), index), **known)}")
