@@ -55,17 +55,31 @@ function weighed(weights, features, middle, width) {
   return weights.map((arm) => middle + width * arm.reduce((sum, w, m) => sum + w * features[m], 0));
 }
 
-/** Every arm's expected reward or chance; by that `draw` of the policy's public draws where one is named. */
-export function scores({ columns, rule }, context, draw) {
-  const point = columns.map((column, j) => place(column, context[column.name ?? j]));
-  return RULES[rule.type](rule, point, draw);
+/** Values of actions from their expected outcomes: clipped, sorted along a shape, then valued. */
+function values({ low, high, rising, slopes, offsets }, outcomes) {
+  const found = outcomes.map((one) => Math.min(Math.max(one, low), high));
+  for (const places of rising) {
+    const sorted = places.map((at) => found[at]).sort((a, b) => a - b);
+    places.forEach((at, j) => (found[at] = sorted[j]));
+  }
+  return found.map((one, a) => offsets[a] + slopes[a] * one);
 }
 
-/** The arm that the server gives to this person; null where the context cannot be read. */
+/**
+ * Every arm's expected reward or chance, or every action's value; by that `draw` of the policy's public draws where
+ * one is named.
+ */
+export function scores({ columns, rule, value }, context, draw) {
+  const point = columns.map((column, j) => place(column, context[column.name ?? j]));
+  const found = RULES[rule.type](rule, point, draw);
+  return value ? values(value, found) : found;
+}
+
+/** The arm or action that the server gives to this person; null where the context cannot be read. */
 export function decide(policy, context, draw) {
   try {
     const found = scores(policy, context, draw);
-    return policy.arms[found.indexOf(Math.max(...found))];
+    return (policy.actions ?? policy.arms)[found.indexOf(Math.max(...found))];
   } catch (error) {
     if (error === UNREADABLE) return null;
     throw error;

@@ -10,6 +10,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central.tuning import KindName
+from dpbandits.errors import InvalidParameter
 from dpbandits.export import decide_by, growthbook
 from dpbandits.export.decide import arm_scores
 from dpbandits.export.decisions import read
@@ -172,6 +173,64 @@ def test_a_published_posterior_decides_as_the_server_and_explores_as_it_will(
     assert policy.diagnostics()["blocks_released"] == before
     scores = [arm_scores(read_back, person) for person in contexts[:50]]
     np.testing.assert_allclose(scores, mean[:50], atol=1e-9)
+
+
+def numbers(**options: Any) -> dpb.central.GPBandit:
+    """A policy of prices and channels that has learned from 900 people."""
+    schema = dpb.Schema(price=dpb.Range(1, 9, steps=9), channel=dpb.Categories(["mail", "call"]))
+    policy = dpb.central.GPBandit(
+        contexts=PEOPLE,
+        actions=dpb.Actions(schema, shape={"price": "decreasing"}, **options),
+        reward_range=(0, 1),
+        horizon=3000,
+        privacy=dpb.JointDP(epsilon=8, delta=1e-4),
+        seed=3,
+        noise=dpb.SimulatedNoise(4),
+    )
+    for number, person in enumerate(rows(people(900, seed=1))):
+        decision = policy.ask(person, user=str(number))
+        limit = 3 + (person["age"] > 50) * 3 + (decision.action["channel"] == "call")
+        policy.tell(decision.id, decision.action["price"] < limit)
+    return policy
+
+
+def test_actions_and_their_value_are_exported() -> None:
+    policy = numbers(value=dpb.values.Revenue(cost=1))
+    draws = policy.public_draws(40)
+    published = policy.publish()
+    exported, columns = published.to_decisions(draws=draws), people(SOME)
+    contexts, read_back = rows(columns), read(exported)
+    for context in contexts[:20]:
+        found, curve = arm_scores(read_back, context), published.curve(context)
+        np.testing.assert_allclose(found, curve.value, atol=1e-9)
+    clear = [np.diff(np.sort(published.curve(one).value)[-2:])[0] > CLOSE for one in contexts]
+    wanted = published.recommend_batch(columns)
+    assert len({str(one) for one in wanted}) > 1
+    answers = [[decide_by(read_back, one) for one in contexts]]
+    answers += [by_javascript(exported, contexts)] if NODE is not None else []
+    for found in answers:
+        assert all(one == best for one, best, sure in zip(found, wanted, clear, strict=True) if sure)
+    explored = [decide_by(read_back, one, place) for place, one in enumerate(contexts[:40])]
+    assert [
+        policy.ask(one, user=f"new {place}").action for place, one in enumerate(contexts[:40])
+    ] == explored
+    with pytest.raises(InvalidParameter, match="growthbook"):
+        growthbook(exported, "prices")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value": lambda price, channel, mean: price * mean},
+        {"bounds": lambda context: {"price": (1, 5)}},
+    ],
+)
+def test_functions_of_actions_are_not_exported(options: dict[str, Any]) -> None:
+    published = numbers(**options).publish()
+    with pytest.raises(InvalidParameter, match="cannot be saved"):
+        published.to_decisions()
+    with pytest.raises(InvalidParameter, match="cannot be saved"):
+        published.to_json()
 
 
 def learned_from_a_log() -> dpb.central.PublishedFunction:

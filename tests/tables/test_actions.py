@@ -211,3 +211,33 @@ def test_curve_and_recommend_agree():
     assert (curve.value <= curve.value_high + 1e-9).all()
     with pytest.raises(InvalidData):
         one.curve([WHO, WHO])
+
+
+def test_a_published_function_recommends_by_value_and_is_written():
+    actions = dpb.Actions(PRICES, value=dpb.values.Revenue(cost=2), shape={"price": "decreasing"})
+    one = run(policy(actions), 1500)
+    published = one.publish()
+    table = {"age": [20, 40, 80, "?"], "region": ["north", "south", "north", "north"]}
+    best = published.recommend_batch(table)
+    people = zip(table["age"][:3], table["region"][:3], strict=True)
+    assert best == (*(one.recommend({"age": age, "region": region}) for age, region in people), None)
+    values = [published.curve({"age": a, "region": "north"}).value for a in (20, 80)]
+    assert [published.recommend({"age": a, "region": "north"}) for a in (20, 80)] == [
+        one.arms[int(np.argmax(value))] for value in values
+    ]
+    assert published.recommend(WHO, available=[3.0]) == 3.0
+    again = type(published).from_json(published.to_json())
+    assert again.recommend_batch(table) == best
+    assert again.to_json() == published.to_json()
+    with pytest.raises(InvalidData):
+        published.curve({"age": "?", "region": "north"})
+
+
+def test_a_published_function_keeps_to_bounds():
+    actions = dpb.Actions(PRICES, bounds=lambda people: {"price": (people["age"] / 9, 12)})
+    published = run(policy(actions), 1500).publish()
+    curve = published.curve({"age": 90, "region": "north"})
+    assert [one for one, fits in zip(curve.actions, curve.allowed, strict=True) if fits] == [10.0, 11.0, 12.0]
+    assert published.recommend({"age": 90, "region": "north"}) in (10.0, 11.0, 12.0)
+    assert published.recommend({"age": 90, "region": "north"}, available=[3.0, 11.0]) == 11.0
+    assert published.recommend({"age": 90, "region": "north"}, available=[3.0]) == 3.0

@@ -33,13 +33,15 @@ from dpbandits.models.features.base import NORM_BOUND
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
 from dpbandits.models.marginals import EffectFeatures
+from dpbandits.models.marginals.action_features import ActionFeatures
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.models.ties import first_best
 from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.files import found
 from dpbandits.state.npy import from_npy, to_npy
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
+from dpbandits.tables.actions import ActionCurve
 from dpbandits.tables.menu import Menu
 
 __all__ = ["PublishedCells", "PublishedFunction", "PublishedPosterior"]
@@ -73,7 +75,9 @@ class PublishedFunction(Seen, ABC):
         return () if self.menu is None else self.menu.arms.labels
 
     def recommend(self, context: Any, *, available: Any = None) -> Label:
-        """Return the label of one user's best arm, among the `available` ones; default all.
+        """Return the label of one user's best arm, or the action of the highest value.
+
+        Only `available` labels are taken; default all.
 
         Raises:
             InvalidData: The context cannot be read, there are several users, no arms, or none is available.
@@ -102,7 +106,13 @@ class PublishedFunction(Seen, ABC):
         offered = self.menu.all_offered(available, len(mean))
         if not offered.any(axis=1).all():
             raise InvalidData("available: expected a list of at least one label for every user")
+        if self.menu.actions is not None:
+            return self._labels(self._best_actions(contexts, mean, offered))
         return self._labels(self.best_of(np.where(offered | np.isnan(mean), mean, -np.inf)))
+
+    def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:
+        """Return the codes (n,) of the actions of the highest value."""
+        raise InvalidData("this function has no actions")
 
     def best_of(self, mean: FloatArray) -> IntArray:
         """Return the indices (n,) of the best of predicted means (n, A), -1 for a row with NaN.
@@ -117,7 +127,10 @@ class PublishedFunction(Seen, ABC):
         """Unit of rewards that defines ties of means."""
 
     def _labels(self, codes: IntArray) -> tuple[Any, ...]:
-        return tuple(None if code < 0 else self.arms[code] for code in codes.tolist())
+        chosen = self.arms
+        if self.menu is not None and self.menu.actions is not None:
+            chosen = self.menu.actions.choices
+        return tuple(None if code < 0 else chosen[code] for code in codes.tolist())
 
     @abstractmethod
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -172,7 +185,13 @@ class PublishedFunction(Seen, ABC):
                 "to_decisions: needs contexts and arms; a function of points cannot be exported"
             )
         arms, schema = self.menu.arms.labels, self.menu.contexts
-        return decisions.written_policy(rule, schema=schema, arms=arms, version=None, coded=True)
+        return decisions.written_policy(
+            rule, schema=schema, arms=arms, version=None, coded=True, actions=self._exported_actions()
+        )
+
+    def _exported_actions(self) -> dict[str, Any] | None:
+        """Return the fields of the actions in an exported policy; None without actions."""
+        return None
 
     @abstractmethod
     def to_files(self) -> dict[str, bytes]:
@@ -461,8 +480,32 @@ class PublishedPosterior(PublishedFunction):
         return super().recommend(context, available=available)
 
     def choose(self, contexts: Any) -> IntArray:
-        """Return indices (n,) of all users' best arms, -1 if a context cannot be read; for points, (1,)."""
-        return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
+        """Return indices (n,) of all users' best arms, -1 if a context cannot be read; for points, (1,).
+
+        With actions the best is that of the highest value.
+        """
+        mean = np.atleast_2d(self.predict(contexts)[0])
+        if self.menu is not None and self.menu.actions is not None:
+            return self._best_actions(contexts, mean)
+        return self.best_of(mean)
+
+    def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:
+        if self.menu is None or self.menu.actions is None:
+            return super()._best_actions(contexts, mean, offered)
+        people = self.menu.readable(contexts)[0]
+        return self.menu.actions.best(mean, self.reward_range, people, offered=offered)
+
+    def curve(self, context: Any) -> ActionCurve:
+        """Return predicted outcomes and values of all actions for one context.
+
+        Raises:
+            InvalidData: The context cannot be read, there are several, or the function has no actions.
+        """
+        if self.menu is None or self.menu.actions is None:
+            raise InvalidData("curve: the policy was built without actions=")
+        return self.menu.actions.curve_of(
+            self.menu.readable(context)[0], self.predict(context), self.reward_range
+        )
 
     def under(self, guarantee: Guarantee) -> Self:
         """Return a copy with another guarantee."""
@@ -478,16 +521,21 @@ class PublishedPosterior(PublishedFunction):
 
         Raises:
             InvalidParameter: There is no menu, its columns cannot be exported, or the features are neither
-                effects of contexts nor sections of a kernel, separate for every arm.
+                effects of contexts nor sections of a kernel, separate for every arm or along actions. Or
+                actions have bounds, or a value that cannot be exported.
         """
         found, law = self.features, self.posterior
         base = getattr(found, "base", None)
-        if not isinstance(found, ArmFeatures) or not isinstance(base, SectionFeatures | EffectFeatures):
+        if not isinstance(found, ArmFeatures | ActionFeatures) or not isinstance(
+            base, SectionFeatures | EffectFeatures
+        ):
             raise InvalidParameter(f"to_decisions: {type(found).__name__} cannot be exported")
         per_arm = (found.n_arms, base.n_features)
-        rows = np.zeros((0, law.mean.size)) if draws is None else public_array(draws, name="draws", ndim=2)
-        if rows.shape[1] != law.mean.size:
-            raise InvalidParameter(f"draws: expected {law.mean.size} weights per draw")
+        size = per_arm[0] * per_arm[1]
+        rows = np.zeros((0, size)) if draws is None else public_array(draws, name="draws", ndim=2)
+        if rows.shape[1] != size:
+            raise InvalidParameter(f"draws: expected {size} weights per draw")
+        means = found.of_actions(law.mean) if isinstance(found, ActionFeatures) else law.mean.reshape(per_arm)
         ratio: FloatArray | float = 1.0
         rule: dict[str, Any]
         if isinstance(base, EffectFeatures):
@@ -514,10 +562,14 @@ class PublishedPosterior(PublishedFunction):
         rule |= {
             "middle": self.reward_range.middle,
             "width": self.reward_range.width,
-            "mean": (law.mean.reshape(per_arm) / ratio).tolist(),
+            "mean": (means / ratio).tolist(),
             "draws": (rows.reshape(-1, *per_arm) / ratio).tolist(),
         }
         return self._decisions(rule)
+
+    def _exported_actions(self) -> dict[str, Any] | None:
+        actions = None if self.menu is None else self.menu.actions
+        return None if actions is None else actions.exported(self.reward_range)
 
     def to_json(self) -> str:
         """Return everything as JSON of plain numbers and labels; all of it is public."""
@@ -593,10 +645,17 @@ def _written(value: Any) -> str:
 def _menu_config(menu: Menu | None) -> dict[str, Any]:
     if menu is None:
         return {}
-    return {"people": menu.contexts.to_config(), "arms": list(menu.arms.labels)}
+    chosen = (
+        {"arms": list(menu.arms.labels)} if menu.actions is None else {"actions": menu.actions.to_config()}
+    )
+    return {"people": menu.contexts.to_config(), **chosen}
 
 
 def _menu_of(config: Mapping[str, Any]) -> Menu | None:
     if "people" not in config:
         return None
-    return Menu(contexts=Schema.from_config(config["people"]), arms=config["arms"])
+    contexts = Schema.from_config(config["people"])
+    if "actions" not in config:
+        return Menu(contexts=contexts, arms=config["arms"])
+    reward_range = RewardRange.from_config(config["reward_range"])
+    return Menu(contexts=contexts, actions=Actions.from_config(config["actions"]), reward_range=reward_range)

@@ -84,22 +84,35 @@ def _weighed(rule: dict[str, Any], phi: list[float], cut: float, draw: int | Non
     return [rule["middle"] + rule["width"] * cut * sum(map(mul, phi, arm)) for arm in weights]
 
 
+def _values(told: dict[str, Any], scores: list[float]) -> list[float]:
+    """Return the values of actions: of expected outcomes that are clipped and sorted along a shape."""
+    found = [min(max(score, told["low"]), told["high"]) for score in scores]
+    for places in told["rising"]:
+        for place, score in zip(places, sorted(found[one] for one in places), strict=True):
+            found[place] = score
+    return [a + b * score for a, b, score in zip(told["offsets"], told["slopes"], found, strict=True)]
+
+
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
-    """Return each arm's expected reward or probability, by the mean or by the public draw numbered `draw`."""
+    """Return each arm's expected reward or probability, or each action's value.
+
+    It is that under the mean, or under the public draw numbered `draw`.
+    """
     told = context if isinstance(context, dict) else dict(enumerate(context))
     x, rule = (
         [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])],
         policy["rule"],
     )
     if rule["type"] in ("kernel", "effects"):
-        return (_features if rule["type"] == "kernel" else _effects)(rule, x, draw)
+        found = (_features if rule["type"] == "kernel" else _effects)(rule, x, draw)
+        return _values(policy["value"], found) if "value" in policy else found
     return (_tree if rule["type"] == "tree" else _cells)(rule, x)
 
 
 def decide_by(policy: dict[str, Any], context: Any, draw: int | None = None) -> Any:
-    """Return the arm that the server gives to this person; None if the context cannot be read."""
+    """Return the arm or action that the server gives to this person; None if the context cannot be read."""
     try:
         found = arm_scores(policy, context, draw)
     except _Unreadable:
         return None
-    return policy["arms"][found.index(max(found))]
+    return policy.get("actions", policy["arms"])[found.index(max(found))]

@@ -42,6 +42,7 @@ def written_policy(
     bounds: Sequence[tuple[float, float]] = (),
     coded: bool = False,
     clip: bool = False,
+    actions: dict[str, Any] | None = None,
 ) -> str:
     """Return the JSON of a policy.
 
@@ -53,6 +54,7 @@ def written_policy(
         bounds: Low and high end of each column, used without a schema.
         coded: True if categories are their codes; False if they are the middles of equal parts of [0, 1].
         clip: True if ranges clip, as they do on clients, whatever the schema says.
+        actions: Fields `actions` and `value` of a policy with actions; see `Actions.exported`.
 
     Raises:
         InvalidParameter: a column is of a type that cannot be exported.
@@ -69,6 +71,7 @@ def written_policy(
         elif clip:
             column["clip"] = True
     told = {"format": _FORMAT, "kind": _KIND, "arms": list(arms), "columns": columns, "rule": rule}
+    told |= actions or {}
     return json.dumps(told if version is None else told | {"version": version}, allow_nan=False)
 
 
@@ -89,6 +92,12 @@ def read(text: str) -> dict[str, Any]:
             for place, column in enumerate(policy["columns"])
         }
         rule, n_arms = policy["rule"], len(policy["arms"])
+        if "value" in policy:
+            told = policy["value"]
+            sizes = {len(policy["actions"]), len(told["slopes"]), len(told["offsets"])}
+            places = {one for group in told["rising"] for one in group}
+            if sizes != {n_arms} or not places <= set(range(n_arms)) or rule["type"] != "effects":
+                raise CorruptState("the policy's value does not fit its actions")
         for place, node in enumerate(rule.get("nodes", ())):
             if "above" in node and not min(node["below"], node["above"]) > place:
                 raise CorruptState("a node of the policy's tree refers to itself or to an earlier node")
@@ -150,7 +159,7 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
     """
     policy = read(text)
     arms, columns = policy["arms"], policy["columns"]
-    if policy["rule"]["type"] not in ("tree", "cells", "effects"):
+    if policy["rule"]["type"] not in ("tree", "cells", "effects") or "value" in policy:
         raise InvalidParameter("growthbook: this policy is not constant on cells: decide by its JSON")
     if any("name" not in column for column in columns):
         raise InvalidParameter("growthbook: expected columns with names: build the policy with contexts=")

@@ -693,11 +693,8 @@ class RoundPolicy(KeptPolicy):
         """
         if self.menu is None or self.menu.actions is None:
             raise ProtocolError("curve: this policy was built without actions=")
-        mean, sd = self.predict(context)
-        if len(mean) != 1:
-            raise InvalidData(f"curve: {len(mean)} contexts, expected one")
         people = self.menu.readable(context)[0]
-        return self.menu.actions.curve(mean[0], sd[0], self.reward_range, people)
+        return self.menu.actions.curve_of(people, self.predict(context), self.reward_range)
 
     @in_turn
     def warm_start(

@@ -8,7 +8,7 @@ releases and to a user's own context. They must not read private data, which not
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,7 @@ from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.ties import first_best
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.schema import Schema
@@ -269,28 +269,47 @@ class Actions(Configured):
         values = self.valued(np.clip(means, reward_range.low, reward_range.high))
         return values if allowed is None else np.where(allowed, values, -np.inf)
 
-    def best(self, means: FloatArray, reward_range: RewardRange, contexts: FloatArray) -> IntArray:
+    def best(
+        self,
+        means: FloatArray,
+        reward_range: RewardRange,
+        contexts: FloatArray,
+        *,
+        offered: BoolArray | None = None,
+    ) -> IntArray:
         """Return the actions (n,) of the highest value, from predicted outcomes (n, K); -1 for a row of NaN.
 
         Args:
             means: Predicted outcomes.
             reward_range: Range of outcomes.
             contexts: Encoded contexts (n, d).
+            offered: Available actions (n, K); None for all. Bounds give way where they allow none of them.
         """
         known = ~np.isnan(means).any(axis=1)
         found = np.full(len(means), -1)
         if known.any():
-            values = self.ranked(means[known], reward_range, self.allowed(contexts[known]))
-            offered = values[np.isfinite(values)]
-            found[known] = first_best(values, unit=float(np.ptp(offered)) or 1.0)
+            allowed = self.allowed(contexts[known])
+            if offered is not None:
+                both = offered[known] if allowed is None else offered[known] & allowed
+                allowed = np.where(both.any(axis=1, keepdims=True), both, offered[known])
+            values = self.ranked(means[known], reward_range, allowed)
+            spread = values[np.isfinite(values)]
+            found[known] = first_best(values, unit=float(np.ptp(spread)) or 1.0)
         return found
 
-    def curve(
-        self, mean: FloatArray, sd: FloatArray, reward_range: RewardRange, context: FloatArray
+    def curve_of(
+        self, contexts: FloatArray, moments: tuple[FloatArray, FloatArray], reward_range: RewardRange
     ) -> ActionCurve:
-        """Return what is predicted for one encoded context (1, d) with moments (K,) of outcomes."""
+        """Return predictions for one encoded context (1, d), from means and deviations (1, K) of outcomes.
+
+        Raises:
+            InvalidData: There are several contexts.
+        """
+        if len(contexts) != 1:
+            raise InvalidData(f"curve: {len(contexts)} contexts, expected one")
+        mean, sd = (part[0] for part in moments)
         ends = np.stack([self.ranked(end, reward_range) for end in (mean - sd, mean + sd)])
-        allowed = self.allowed(context)
+        allowed = self.allowed(contexts)
         return ActionCurve(
             actions=self.choices,
             outcome=mean,
@@ -336,6 +355,33 @@ class Actions(Configured):
                 'values.Revenue(price="price", cost=2)'
             )
         return {name: value for name, value in super().to_config().items() if value is not None}
+
+    def exported(self, reward_range: RewardRange) -> dict[str, Any]:
+        """Return the fields of an exported policy: actions, and the value as a line for each action.
+
+        `rising` lists actions whose outcomes are sorted in increasing order.
+
+        Raises:
+            InvalidParameter: There are bounds, or the value has no name or is not linear in the outcome.
+        """
+        self.to_config()
+        low, high = reward_range.low, reward_range.high
+        plain = replace(self, shape=None)
+        ends = plain.valued(np.repeat([[low], [0.5 * (low + high)], [high]], self.n_actions, axis=1))
+        slopes = (ends[2] - ends[0]) / (high - low)
+        if not np.allclose(ends[1], 0.5 * (ends[0] + ends[2]), rtol=1e-9, atol=1e-12):
+            raise InvalidParameter("value: only a value that is linear in the outcome can be exported")
+        places = np.arange(self.n_actions).reshape(self.sizes)
+        rising: list[list[int]] = []
+        for name, shape in (self.shape or {}).items():
+            rows = np.moveaxis(places, self.schema.names.index(name), -1)
+            rows = rows.reshape(-1, rows.shape[-1])
+            rising += (rows if shape == "increasing" else rows[:, ::-1]).tolist()
+        lines = {"slopes": slopes.tolist(), "offsets": (ends[0] - slopes * low).tolist()}
+        return {
+            "actions": list(self.choices),
+            "value": {"low": low, "high": high, "rising": rising, **lines},
+        }
 
     def __repr__(self) -> str:
         given = {name: getattr(self, name) for name in ("value", "shape", "bounds")}
