@@ -474,16 +474,16 @@ class Doorkeeper:
 
 
 def _named_in(path: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return table and name of what the parameters of a path name, and the message if there is no such thing.
+    """Return the table and the name of the resource in a path, and the message if it does not exist.
 
-    The table is empty for a population; all three are empty if the path names nothing.
+    The table is empty for a population; all three are empty if the path names no resource.
     """
     kind = next((one for one in _NAMED if one in path), None)
     return ("", "", "") if kind is None else (_NAMED[kind][0], str(path[kind]), _NAMED[kind][1])
 
 
 def _population(reads: Reads, *, table: str, name: str) -> str:
-    """Return the population that pays for what has this name; empty if nothing has it."""
+    """Return the population that pays for the resource with this name; empty if there is none."""
     row = reads.one(f"SELECT population FROM {table} WHERE name = ?", name)  # noqa: S608 - a name of ours
     return "" if row is None else str(row[0])
 

@@ -605,10 +605,10 @@ class TableRelease:
         return ArmWeights(weights.mean, factors, weights.relevance)
 
     def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
-        """Return the approximate number of rows by noisy counts: N unless these contradict it.
+        """Estimate the number of rows from noisy counts; the horizon unless the counts contradict it.
 
-        Every table of counts adds up to all rows, with noise by its cells. The totals are pooled by
-        precision.
+        The counts of each table add up to the number of rows, with a noise variance in proportion to the
+        number of cells. The totals are averaged with weights 1/variance.
         """
         weights = 1.0 / np.array([len(part) for part in counts])
         totals = np.array([part.sum() for part in counts])

@@ -768,7 +768,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Foresight(correlation, 1.0)
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
-        """Compare the released counts of contexts with the rounds: the share that could be read."""
+        """Estimate the share of readable contexts from released counts; warn if it is small."""
         tables = past.blocks[: max(0, count - self._census)]
         if not tables or not self.law.tables:
             return Findings({}, [])
