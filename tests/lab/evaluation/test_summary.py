@@ -126,7 +126,7 @@ def test_one_run_has_a_share_and_no_error():
 
 
 def test_lengths_must_agree():
-    with pytest.raises(InvalidData, match="one mean reward a seed"):
+    with pytest.raises(InvalidData, match="one mean reward per seed"):
         share_kept([0.3, 0.4], [0.4], [0.2])
 
 

@@ -1,7 +1,9 @@
-"""Crowds simulated fast: the server's sums are drawn at once, in the law of adding up single reports.
+"""Fast simulation of local crowds: `simulate`, or `Crowd` to run it version by version.
 
-Status `simulated`: noise comes from a seeded NumPy generator. What is measured (regret, rewards) looks
-at mean rewards that no server sees: an evaluation, not a release.
+The server's sums are sampled directly. They have the distribution of adding up single reports.
+
+Status `simulated`: noise comes from a seeded NumPy generator. Regret and rewards are computed from mean
+rewards that no server sees, so results are for evaluation and are not a release.
 """
 
 from collections.abc import Callable
@@ -40,11 +42,14 @@ __all__ = [
 ]
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
-"""Contexts (n, dim) and a generator -> (n,) classes of epsilon. An honest law does not use the contexts."""
+"""Function (contexts (n, dim), generator) -> (n,) epsilon class of each user.
+
+Honest users choose their class without looking at their contexts.
+"""
 
 
 class Sized(Protocol):
-    """Protocol of a crowd's world."""
+    """Size of a crowd's world."""
 
     @property
     def dim(self) -> int:
@@ -56,20 +61,20 @@ class Sized(Protocol):
 
 
 class CrowdWorld(Sized, Protocol):
-    """People with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
+    """World whose users have contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
+        """Return contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
 
 
 def people_of(table: TableBandit) -> PeopleWorld:
-    """A table's people as devices see them.
+    """Return a table's users as clients of a local crowd.
 
-    Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)` and rewards are
-    scaled to [0, 1]; where they were drawn their means stand for them, as a device's report is drawn from
-    either in the same law. Of a person with several rows the first counts: a device reports once. A row that
-    cannot be read is a device with a missing context, which decides as the middle of the cube does; its
-    rewards are NaN.
+    Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)`. Rewards are
+    scaled to [0, 1]. Mean rewards are used if the table has them: a client's report has the same
+    distribution given either. Only the first row of each user is used, because a client reports once. A row
+    with a missing value becomes a client with a missing context: it decides as at the middle of the cube,
+    and its rewards are NaN.
     """
     contexts, bounds = table.contexts, table.reward_range
     paid = table.reward_table if table.expected is None else table.expected
@@ -85,18 +90,18 @@ def people_of(table: TableBandit) -> PeopleWorld:
 
 
 def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[IntArray, IntArray]:
-    """(n_cells,) people of each cell with a positive sign, and with a negative one."""
+    """Return the numbers of users with a positive and with a negative sign, each of shape (n_cells,)."""
     yes, no = (np.bincount(cells[here], minlength=n_cells) for here in (positive, ~positive))
     return yes, no
 
 
 def answers(published: PublishedArms, places: IntArray, positive: BoolArray) -> tuple[IntArray, BoolArray]:
-    """(n,) cells and signs of the reports of people in these bins or cells of a grid, of arms by the server.
+    """Return the cells (n,) and signs (n,) that users report, given arms chosen by the server.
 
     Args:
-        published: that they answer.
-        places: as `Spec.leaves` gives them.
-        positive: what their rewards say.
+        published: Published version that the users answer.
+        places: Bin or grid cell of each user, shape (n,), as returned by `Spec.leaves`.
+        positive: True for users whose rounded reward is positive, shape (n,).
     """
     if not isinstance(published, PublishedQuestions):
         return places, positive
@@ -110,25 +115,26 @@ def reported(
     positive: BoolArray,
     noise: np.random.Generator,
 ) -> Estimates:
-    """Draw at once what the reports of people in these cells say."""
+    """Sample the estimates that the reports of users in these cells give."""
     crowd = signs_by_cell(cells, positive, mechanism.n_cells)
     return *mechanism.simulated_estimate(*crowd, noise), len(cells), mechanism.moments
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationResult:
-    """One simulated crowd.
+    """Result of one simulated crowd.
 
     Attributes:
-        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units.
-        reward: (V,) sum of the chosen arms' mean rewards.
-        users: (V,) number of users.
-        anomaly: of all reports, see `Server.diagnostics`.
-        rule: the rule after the last version; for the learner `questions` no `BinLearner`.
-        bins: at the end; of the learner `questions` the cells of its last version.
-        snapshots: (users seen, splits, arm with the largest weight in every leaf, or the best by mean in
-            every cell of the grid) at chosen times.
-        shares: (V, P, K) law of the arms at the points that were watched, in every version.
+        regret: Best mean reward minus the chosen arm's, summed over a version's users, shape (V,), in
+            reward units.
+        reward: Mean reward of the chosen arms, summed over a version's users, shape (V,).
+        users: Number of users of each version, shape (V,).
+        anomaly: Anomaly statistic of all reports; see `Server.diagnostics`.
+        rule: Learning rule after the last version. It is no `BinLearner` for the learner `questions`.
+        bins: Number of bins at the end; for the learner `questions`, the cells of its last version.
+        snapshots: States at the requested times: users seen, splits, and the leading arm. This is the arm
+            with the largest weight in each leaf, or with the best mean in each grid cell.
+        shares: Probabilities of the arms at the watched points in each version, shape (V, P, K).
     """
 
     regret: FloatArray
@@ -142,7 +148,7 @@ class SimulationResult:
 
     @property
     def average_regret(self) -> float:
-        """Regret per user."""
+        """Mean regret per user."""
         return float(self.regret.sum() / self.users.sum())
 
     @property
@@ -152,16 +158,16 @@ class SimulationResult:
 
 
 class CrowdOptions(TypedDict, total=False):
-    """How a crowd comes.
+    """Options of a simulated crowd.
 
     Attributes:
-        n_users: how many.
-        seed: people, rewards, report noise and public coins.
-        floating: use the paper's floating-point Laplace noise instead of the spec's mechanism.
-        snapshots: record the partition at the first version after these numbers of users.
-        watched: (P, dim) points at which the law of arms is recorded.
-        classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
-        robust: what the server does about forged reports; its secret is not used.
+        n_users: Number of users.
+        seed: Seed of users, rewards, report noise and public coins.
+        floating: Use the paper's floating-point Laplace noise instead of the spec's mechanism.
+        snapshots: Numbers of users; the partition is recorded at the first version after each.
+        watched: Points at which the probabilities of arms are recorded, shape (P, dim).
+        classes: Choice of each user's epsilon if the spec has `epsilons`; None chooses uniformly.
+        robust: Server's protection against forged reports; its secret is not used.
     """
 
     n_users: Required[int]
@@ -176,28 +182,29 @@ class CrowdOptions(TypedDict, total=False):
 def simulate(
     spec: Spec, world: CrowdWorld | TableBandit, **options: Unpack[CrowdOptions]
 ) -> SimulationResult:
-    """Run a whole crowd, one report a user.
+    """Simulate a whole crowd with one report per user.
 
     Args:
-        spec: as for a real server, with a table's contexts, arms and reward range; its domain must be the
-            unit cube and its seed is replaced by `seed`.
-        world: who comes: a table's people, each once, or a world of points.
-        **options: see `CrowdOptions`.
+        spec: Spec as for a real server. It has the table's contexts, arms and reward range; otherwise its
+            domain is the unit cube. Its seed is replaced by `seed`.
+        world: Table, whose users come once each, or a world of points.
+        **options: See `CrowdOptions`.
 
     Raises:
-        InvalidParameter: world and spec do not fit, or no user.
+        InvalidParameter: The world does not match the spec, or there are no users.
     """
     return Crowd(spec, world, **options).run()
 
 
 class Crowd:
-    """A simulated crowd that is run version by version: `simulate`, for those who do something in between.
+    """A simulated crowd that you run version by version.
 
-    Args: as for `simulate`.
-        rule: the learning rule, which may have learned before; None: a fresh one.
+    Args: See `simulate`.
+        rule: Learning rule, which may have learned before; None creates one.
 
     Attributes:
-        counts: (n_users,) whose regret and reward are summed: those whose row can be read.
+        counts: True for users whose regret and reward are summed, shape (n_users,). Users with a missing
+            context are left out.
     """
 
     def __init__(
@@ -218,7 +225,7 @@ class Crowd:
             told = spec.contexts, spec.arms, spec.reward_range
             if told != (world.schema, world.arms.labels, world.reward_range):
                 raise InvalidParameter(
-                    "the spec is of other columns, arms or rewards than the table: build it with "
+                    "the spec and the table differ in columns, arms or reward range: build the spec with "
                     "contexts=table.schema, arms=table.arms.labels, reward_range=table.reward_range"
                 )
             world = people_of(world)
@@ -226,20 +233,22 @@ class Crowd:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
         if floating and spec.protocol.asks:
             raise InvalidParameter(
-                "floating: the paper's noise is of bins, and the learner 'questions' has none"
+                "floating: the paper's noise needs bins, and the learner 'questions' has none: pass "
+                "floating=False or another learner"
             )
         self.spec, self._floating = spec, floating
         people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
         self._contexts, self._means = world.draw(n_users, people)
         self._unknown: BoolArray = np.asarray(np.isnan(self._means).any(axis=1))
-        self._means[self._unknown] = 0.5  # either sign is equally likely, and any cell, see `Contract.report`
+        # a client with a missing context reports a random sign and a random cell: see `Contract.report`
+        self._means[self._unknown] = 0.5
         self._strays = np.random.default_rng([seed, 3]).random(n_users)
         self._best = self._means.max(axis=1)
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
         if robust and floating:
-            raise InvalidParameter("robust: not with floating noise")
+            raise InvalidParameter("robust: expected None with floating=True")
         if robust is not None:
             robust.harden(self.rule)
         self._groups = 1 if robust is None else robust.groups
@@ -259,16 +268,16 @@ class Crowd:
 
     @property
     def running(self) -> bool:
-        """Return whether users are left."""
+        """Return True while users are left."""
         return self._version < self._n_versions
 
     @property
     def seen(self) -> int:
-        """Users who have come."""
+        """Number of users who have come."""
         return min(len(self._best), self._version * self.spec.protocol.reports_per_version)
 
     def run(self, after: Callable[["Crowd"], None] | None = None) -> SimulationResult:
-        """All who are left, `after` being called after every version."""
+        """Run all versions that are left; `after` is called after each."""
         with one_thread():
             while self.running:
                 self.step()
@@ -293,7 +302,7 @@ class Crowd:
         )
 
     def step(self) -> None:
-        """One version: its users choose, report, and the rule learns."""
+        """Run one version: its users choose and report, and the rule learns."""
         spec, rule, luck = self.spec, self.rule, self._luck
         start, stop = self.seen, min(len(self._best), self.seen + spec.protocol.reports_per_version)
         published = rule.publish(spec, self._version, self._coins)
@@ -328,7 +337,7 @@ class Crowd:
         self.relocate()
 
     def _ask(self, published: PublishedQuestions, people: slice) -> None:
-        """`step` of a version of questions."""
+        """Run one version of the learner `questions`."""
         at = self.spec.protocol.layout.locate(published, self._contexts[people])
         self._cells = len(published.parts)
         mean = self._lose(np.asarray(published.arms)[at], people)
@@ -342,7 +351,7 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """(n,) mean rewards of the arms that these people were given; those who count are summed."""
+        """Return the mean rewards (n,) of the chosen arms, and add those of `counts` to the sums."""
         mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
         counts, lost = self.counts[people], self._best[people] - mean
         self._sums.append((lost[counts].sum(), mean[counts].sum(), int(counts.sum())))
@@ -351,7 +360,7 @@ class Crowd:
     def _counted(
         self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
     ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
-        """Count these people's reports by the server's groups and classes of epsilon."""
+        """Return the sums of these users' reports by server group and epsilon class."""
         groups = np.zeros(len(cells), dtype=np.int64)
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:
@@ -385,7 +394,7 @@ class Crowd:
         people: IntArray,
         noise: np.random.Generator,
     ) -> IntArray:
-        """Sums of the reports of these people (n,), in cells and of signs (n,)."""
+        """Sample the sums of the reports of these users (n,), given their cells (n,) and signs (n,)."""
         return mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), noise)
 
     def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:
@@ -395,7 +404,7 @@ class Crowd:
             self._taken.append((start, splits, leading()))
 
     def relocate(self) -> None:
-        """Find the leaves of those still to come, where a leaf was split since."""
+        """Find the new leaves of users still to come whose leaf was split."""
         if self.spec.protocol.asks:
             return
         partition = self.rule.partition
@@ -407,7 +416,7 @@ class Crowd:
         self._located = partition.n_nodes
 
     def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
-        """(n,) everyone's class of epsilon, or None where there is one."""
+        """Return each user's epsilon class (n,), or None if the spec has a single epsilon."""
         kinds = len(self.spec.epsilons)
         if not kinds:
             if classes is not None:
@@ -420,5 +429,5 @@ class Crowd:
             return rng.integers(kinds, size=n)
         chosen = np.asarray(classes(self._contexts, rng))
         if chosen.shape != (n,) or ((chosen < 0) | (chosen >= kinds)).any():
-            raise InvalidParameter("classes: expected one class of the spec's epsilons a user")
+            raise InvalidParameter("classes: expected the number of one of the spec's epsilons for each user")
         return chosen

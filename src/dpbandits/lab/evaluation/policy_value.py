@@ -1,24 +1,24 @@
-"""Values of policies from a randomised log: inverse propensity weighting and related estimators.
+"""Off-policy evaluation from logged bandit data: inverse propensity weighting and related estimators.
 
-| method | estimate of the value of a law p(a | x) |
+| method | estimate of the value of a policy p(a | x) |
 |---|---|
-| `ips` | mean of p(a_i)/e_i y_i: unbiased where e is right |
-| `self_normalised` | the same over the mean of p(a_i)/e_i: less scatter, a little bias |
-| `doubly_robust` | mean of sum_a p(a) m(x_i, a) + p(a_i)/e_i (y_i - m(x_i, a_i)), m fitted elsewhere |
+| `ips` | mean of p(a_i)/e_i y_i; unbiased if the propensities e are right |
+| `self_normalised` | `ips` divided by the mean of p(a_i)/e_i; less variance, a small bias |
+| `doubly_robust` | mean of sum_a p(a) m(x_i, a) + p(a_i)/e_i (y_i - m(x_i, a_i)), m fitted on other rows |
 
 Rows of one cluster (a person, a family, a school) are dependent; different clusters are independent. The
-values are for evaluation on data that one may look at, and are not a release.
+values are for evaluation on public or permitted data, and are not a release.
 
 Standard errors
 ---------------
 Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. If the method divides by the
-number of people, W_c is the number of rows. To first order in the deviations of the two means, the error
-of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta
-method* takes sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval.
-The influences of a difference are the differences of influences, cluster by cluster, so scatter that both
-policies share cancels.
+number of rows, W_c is the number of rows of the cluster. To first order in the deviations of the two means,
+the error of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The
+*delta method* uses sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the
+interval. The influences of a difference are the differences of influences, cluster by cluster, so variance
+that both policies share cancels.
 
-The *bootstrap* draws G clusters with replacement, and takes the standard deviation and the quantiles of the
+The *bootstrap* draws G clusters with replacement. It uses the standard deviation and the quantiles of the
 ratio over its draws. It costs `draws` passes over the clusters. It is used if the delta method may be
 inaccurate; see `SMOOTH`.
 """
@@ -94,24 +94,25 @@ def policy_value(
     level: float = 0.95,
     seed: Seed = 0,
 ) -> PolicyValue:
-    """Value of a policy on a log of n people.
+    """Estimate the value of a policy from logged bandit data of n rows.
 
     Args:
-        law: (n, A) the policy's probabilities, or (n,) the arms it chooses.
-        actions: (n,) arms that were given.
-        rewards: (n,) rewards of these arms.
-        propensities: (n,) known probabilities of the given arms.
-        clusters: (n,) labels; people are independent by default.
-        method: see the module.
-        outcomes: (n, A) predicted rewards of every arm, from a model that has not seen these people; needed
-            by `doubly_robust`.
-        draws: number of bootstrap draws if the bootstrap is used; see `SMOOTH`.
-        level: coverage of the interval.
-        seed: seed of the bootstrap.
+        law: The policy's probabilities, shape (n, A), or the arms it chooses, shape (n,).
+        actions: Logged arms, shape (n,).
+        rewards: Rewards of the logged arms, shape (n,).
+        propensities: Known probabilities of the logged arms, shape (n,).
+        clusters: Cluster labels, shape (n,); by default, rows are independent.
+        method: Estimator; see the module.
+        outcomes: Predicted rewards of every arm, shape (n, A), from a model fitted on other rows;
+            `doubly_robust` needs them.
+        draws: Number of bootstrap draws if the bootstrap is used; see `SMOOTH`.
+        level: Coverage of the interval.
+        seed: Seed of the bootstrap.
 
     Raises:
-        InvalidData: shapes that do not fit, propensities outside (0, 1], or fewer than two clusters.
-        InvalidParameter: an unknown method, or no model where one is needed.
+        InvalidData: Shapes do not match, propensities lie outside (0, 1], or there are fewer than two
+            clusters.
+        InvalidParameter: The method is unknown, or `doubly_robust` has no `outcomes`.
 
     Example:
         >>> value = policy_value([0, 0, 1, 1], actions=[0, 1, 1, 0], rewards=[1.0, 0.0, 1.0, 0.0],
@@ -136,9 +137,10 @@ def value_difference(
     level: float = 0.95,
     seed: Seed = 0,
 ) -> PolicyValue:
-    """Value of `law` less that of `other` on the same people: paired, so that shared scatter cancels.
+    """Estimate the value of `law` minus the value of `other` on the same rows.
 
-    Doubly robust where `outcomes` are given, else self-normalised.
+    The difference is paired, so the variance that both policies share cancels. The method is
+    `doubly_robust` if `outcomes` are given, and `self_normalised` otherwise.
     """
     method: Method = "self_normalised" if outcomes is None else "doubly_robust"
     log = (actions, rewards, propensities, method, outcomes)
@@ -146,19 +148,19 @@ def value_difference(
 
 
 Log = tuple[ArrayLike, ArrayLike, ArrayLike, Method, ArrayLike | None]
-"""Actions, rewards, propensities, how values are estimated, and predicted outcomes."""
+"""Actions, rewards, propensities, estimator and predicted outcomes."""
 
 
 def _interval(
     laws: Sequence[ArrayLike], log: Log, clusters: ArrayLike | None, *, draws: int, level: float, seed: Seed
 ) -> PolicyValue:
-    """Value of one law, or the value of the first less that of the second."""
+    """Return the value of one policy, or the value of the first minus that of the second."""
     if draws < 2 or not 0.0 < level < 1.0:
         raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
     place, count = _labels(clusters, np.asarray(log[1]).size)
     parts = [_by_cluster(*_terms(law, log), place, count) for law in laws]
     if count < 2:
-        raise InvalidData("one cluster says nothing of how much values vary: expected at least two")
+        raise InvalidData("the data have one cluster, and a standard error needs at least two")
     ratios = [float(terms.sum() / weights.sum()) for terms, weights in parts]
     influences = [
         (terms - ratio * weights) / weights.sum()
@@ -192,23 +194,23 @@ def _effective(parts: FloatArray) -> float:
 
 
 def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
-    """Return what each person adds to the estimate's numerator (n,) and denominator."""
+    """Return what each row adds to the estimate's numerator (n,) and denominator (n,)."""
     actions, rewards, propensities, method, outcomes = log
     _checks.one_of(method, METHODS, name="method")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
     chances = np.asarray(propensities, dtype=np.float64)
     n = len(paid)
     if given.shape != (n,) or chances.shape != (n,) or given.dtype.kind not in "iu" or n == 0:
-        raise InvalidData("actions (integers), rewards and propensities must have one entry a person")
+        raise InvalidData("actions (integers), rewards and propensities must have one entry per row")
     if not ((chances > 0.0) & (chances <= 1.0)).all() or not np.isfinite(paid).all():
-        raise InvalidData("propensities lie outside (0, 1], or rewards are missing")
+        raise InvalidData("expected propensities in (0, 1] and finite rewards")
     policy, rows, chosen = np.asarray(law), np.arange(n), False
     if policy.shape == (n,) and policy.dtype.kind in "iu":
         n_arms, chosen = 1 + int(max(policy.max(), given.max())), True
     elif policy.ndim == 2 and len(policy) == n:
         n_arms = policy.shape[1]
         if not np.allclose(policy.sum(axis=1), 1.0, atol=1e-6) or (policy < 0.0).any():
-            raise InvalidData("law: probabilities of each person must be at least 0 and sum to 1")
+            raise InvalidData("law: probabilities of each row must be at least 0 and sum to 1")
     else:
         n_arms = 0
     if given.min() < 0 or given.max() >= n_arms or (chosen and policy.min() < 0):
@@ -217,7 +219,7 @@ def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
     if method != "doubly_robust":
         return weights * paid, weights if method == "self_normalised" else np.ones(n)
     if outcomes is None:
-        raise InvalidParameter("doubly_robust needs outcomes: predictions of a model fitted on other people")
+        raise InvalidParameter("doubly_robust needs outcomes: predictions of a model fitted on other rows")
     model = np.asarray(outcomes, dtype=np.float64)
     if model.shape != (n, n_arms) or not np.isfinite(model).all():
         raise InvalidData(f"outcomes: expected finite predictions of shape {(n, n_arms)}")
@@ -231,7 +233,7 @@ def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
         return None, n
     labels = np.asarray(clusters)
     if labels.shape != (n,):
-        raise InvalidData("clusters: expected one label a person")
+        raise InvalidData("clusters: expected one label per row")
     if labels.dtype.kind in "iu" and 0 <= labels.min() and labels.max() < n:  # nothing to sort
         place = np.cumsum(np.bincount(labels) > 0)[labels] - 1
         return place, int(place.max()) + 1
@@ -244,7 +246,7 @@ def _by_cluster(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the sums (count,) of terms and of weights over each cluster."""
     if weights.sum() <= 0.0:
-        raise InvalidData("nobody in the log was given an arm that the policy chooses")
+        raise InvalidData("no row of the log has an arm that the policy chooses")
     if place is None:
         return terms, weights
     together = [np.bincount(place, part, count).astype(np.float64) for part in (terms, weights)]

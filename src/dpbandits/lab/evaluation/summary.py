@@ -1,7 +1,7 @@
-"""Means, standard errors, and the share of what learning can earn that privacy leaves.
+"""Comparison of policies: means, standard errors and retained uplift (`summarise`, `share_kept`).
 
-Runs on the same seed see the same people in the same world, so policies are compared seed by seed:
-most of the scatter between worlds cancels.
+Runs on the same seed see the same users in the same world. Policies are compared seed by seed, so most of
+the variance between worlds cancels.
 """
 
 import math
@@ -20,13 +20,16 @@ from dpbandits.lab.evaluation.runner import BANNER, Repetitions
 
 __all__ = ["Estimate", "Share", "Summary", "SummaryRow", "mean_and_error", "share_kept", "summarise"]
 
-# A ratio whose denominator is not clearly above zero has no useful standard error (its law is nearly
-# Cauchy): below this many standard errors the share is not computed.
+# A ratio whose denominator is not clearly above zero has no useful standard error: its distribution is
+# nearly Cauchy. Below this many standard errors of the denominator, the share is not computed.
 _LEAST_SIGNAL = 3.0
 
 
 def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
-    """Means over the first axis and their standard errors (NaN for one run): numbers, or lists for curves."""
+    """Return means over the first axis and their standard errors, as numbers, or as lists for curves.
+
+    Standard errors of a single run are NaN.
+    """
     runs = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
     return values.mean(axis=0).tolist(), np.asarray(error).tolist()
@@ -37,9 +40,9 @@ class Estimate:
     """A mean over independent runs.
 
     Attributes:
-        mean: in the unit of what was averaged.
-        standard_error: of the mean; NaN for a single run.
-        n: number of runs.
+        mean: Mean, in the unit of the values.
+        standard_error: Standard error of the mean; NaN for a single run.
+        n: Number of runs.
     """
 
     mean: float
@@ -48,7 +51,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
-        """Mean and standard error of values (R,).
+        """Return the mean and standard error of values (R,).
 
         >>> Estimate.of([1.0, 2.0, 3.0])
         Estimate(mean=2.0, standard_error=0.577..., n=3)
@@ -62,14 +65,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Share:
-    """How much of the reference's uplift over random a policy keeps.
+    """Retained uplift: a policy's uplift over random choice as a share of the reference's.
 
     Attributes:
-        share: mean uplift of the policy over mean uplift of the reference; NaN where the reference's is
-            not at least three standard errors above zero.
-        standard_error: by the delta method on paired runs; NaN for a single run.
-        uplift: of the policy over uniformly random choice.
-        reference_uplift: of the reference over uniformly random choice.
+        share: Mean uplift of the policy divided by mean uplift of the reference. It is NaN if the
+            reference's uplift is less than three standard errors above zero.
+        standard_error: Standard error by the delta method on paired runs; NaN for a single run.
+        uplift: Mean reward of the policy minus that of uniformly random choice.
+        reference_uplift: Mean reward of the reference minus that of uniformly random choice.
     """
 
     share: float
@@ -82,18 +85,19 @@ class Share:
 
 
 def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> Share:
-    """Share of the reference's uplift over random that a policy keeps.
+    """Return the retained uplift of a policy: its uplift over random choice as a share of the reference's.
 
-    With A = policy - uniform and B = reference - uniform, run by run, the share is mean A / mean B. Its
-    standard error is that of the mean of A - share B, divided by mean B: the delta method, with the
-    correlation between A and B in it.
+    Let A = policy - uniform and B = reference - uniform for each run. The share is mean A / mean B. Its
+    standard error is that of the mean of A - share B, divided by mean B. This is the delta method, and it
+    accounts for the correlation between A and B.
 
     Args:
-        policy, reference, uniform: (R,) mean rewards of the policy, of the reference (usually the
-            non-private one) and of uniformly random choice, in the same order of seeds.
+        policy: Mean rewards of the policy, shape (R,), one per seed.
+        reference: Mean rewards of the reference, usually the non-private policy, shape (R,), same seeds.
+        uniform: Mean rewards of uniformly random choice, shape (R,), same seeds.
 
     Raises:
-        InvalidData: different lengths, or numbers that are not finite.
+        InvalidData: Lengths differ, or numbers are not finite.
 
     >>> kept = share_kept([0.35, 0.33], [0.40, 0.38], [0.25, 0.25])
     >>> round(kept.share, 4)
@@ -102,7 +106,7 @@ def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> S
     named = {"policy": policy, "reference": reference, "uniform": uniform}
     scores, whole, floor = (_runs(values, name=name) for name, values in named.items())
     if not len(scores) == len(whole) == len(floor):
-        raise InvalidData("policy, reference and uniform need one mean reward a seed, in the same order")
+        raise InvalidData("policy, reference and uniform need one mean reward per seed, in the same order")
     uplift, possible = scores - floor, whole - floor
     kept, best = Estimate.of(uplift), Estimate.of(possible)
     if best.mean <= 0 or best.mean < _LEAST_SIGNAL * best.standard_error:
@@ -113,15 +117,15 @@ def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> S
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One policy's line.
+    """Results of one policy.
 
     Attributes:
-        name: of the policy.
-        reward: mean reward a round.
-        uplift: mean reward above uniformly random choice, or None where that is not known.
-        regret: pseudo-regret of a whole run, or None where it is not known.
-        share: of the reference's uplift, or None without a reference.
-        seconds: the policy's own time for a run.
+        name: Name of the policy.
+        reward: Mean reward per round.
+        uplift: Mean reward per round above uniformly random choice, or None if that is unknown.
+        regret: Pseudo-regret of a whole run, or None if it is unknown.
+        share: Retained uplift relative to the reference, or None without a reference.
+        seconds: Time that the policy takes for a run, in seconds.
     """
 
     name: str
@@ -132,7 +136,7 @@ class SummaryRow:
     seconds: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        """Flat numbers, for a data frame or a JSON file."""
+        """Return a flat dictionary of numbers, for a data frame or a JSON file."""
         flat: dict[str, Any] = {"name": self.name, "runs": self.reward.n}
         estimates = {
             "reward": self.reward,
@@ -151,15 +155,15 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """Policies side by side in one environment, paired over seeds.
+    """Comparison of policies in one environment, paired over seeds.
 
     Attributes:
-        environment: its name.
-        n_rounds: rounds of a run.
-        tuning: whether the seeds are for choosing constants; such numbers are not for reporting.
-        reference: name of the policy whose uplift is the whole, or None.
-        rows: one a policy.
-        banner: says that this is no release.
+        environment: Name of the environment.
+        n_rounds: Number of rounds of a run.
+        tuning: True if the seeds are for choosing constants; do not report such numbers.
+        reference: Name of the policy to whose uplift the others are compared, or None.
+        rows: One row per policy.
+        banner: Statement that this is no release.
     """
 
     environment: str
@@ -173,7 +177,7 @@ class Summary:
         return {row.name: row for row in self.rows}[name]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary a policy."""
+        """Return one flat dictionary per policy."""
         return [row.to_dict() for row in self.rows]
 
     def __str__(self) -> str:
@@ -197,13 +201,13 @@ def summarise(*repetitions: Repetitions, reference: str | None = None) -> Summar
     """Compare policies that were run on the same seeds of the same environment.
 
     Args:
-        *repetitions: one a policy, with distinct names.
-        reference: name of the policy (usually the non-private one) whose uplift over random counts as
-            the whole; the share each policy keeps of it is added.
+        *repetitions: Runs of one policy each, with distinct names.
+        reference: Name of the policy, usually the non-private one, relative to which the retained uplift
+            of each policy is computed.
 
     Raises:
-        InvalidParameter: nothing to compare, names used twice, an unknown reference, or runs on different
-            seeds, environments or numbers of rounds, which cannot be paired.
+        InvalidParameter: There are no runs, two policies have the same name, the reference is unknown, or
+            the runs differ in seeds, environment or number of rounds and cannot be paired.
     """
     if not repetitions:
         raise InvalidParameter("there is nothing to summarise: pass at least one Repetitions")
@@ -244,7 +248,7 @@ def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
 
 
 def _with_error(value: float, error: float) -> str:
-    """The error to two digits, and the value to the same place; the value alone where none is known."""
+    """Return the error with two digits and the value to the same place; a NaN error is left out."""
     if math.isnan(error):
         return f"{value:.4g}"
     if not (math.isfinite(error) and error > 0):
