@@ -1,9 +1,9 @@
-"""Planning before anybody is asked: `plan` predicts the cost of privacy from public facts.
+"""Planning without data: `plan` predicts the cost of privacy from public facts.
 
-- `Facts`: columns, arms, reward range, base rate, size of the effect and how smooth it is: what is believed.
-- `plan(users=, ...)` -> `PrivacyPlan`: per trust model the expected share of the non-private uplift along
-  epsilon and people with intervals, the smallest epsilon and number of people that reach a target, which
-  policy to take, and the picture of that.
+- `Facts`: beliefs about columns, arms, reward range, base rate, and the size and smoothness of the effect.
+- `plan(users=, ...)` returns a `PrivacyPlan`. For each trust model it predicts the retained uplift by epsilon
+  and by number of users, with intervals. It names the policy to use, and the smallest epsilon and number of
+  users that reach a target.
 """
 
 from dpbandits._lazy import lazy

@@ -1,20 +1,33 @@
-"""From shares in simulated worlds to what is said of the next one.
+"""Prediction intervals for the retained uplift ("share") in the next world, from shares in simulated worlds.
 
-The world that a user will meet is one more draw from the worlds that the facts allow: what is said of its
-share is a prediction, not the error of a mean. A world's share is what one keeps there on average over
-people and noise; every world is run twice, with other people and noise. Half the squared differences of the
-two say what one run scatters by, v, and the variance s of the worlds' means, less v/2, what worlds differ
-by, b. The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), t being Student's. Here
-d is how far worlds of other shapes lie off where half is kept, and r how much room a share has, 1 there and
-less near none and near all. Few worlds say little of b and v, so b/r and v/r are drawn towards their means
-along the curve and towards what is typical.
+The world that a user meets is one more draw from the worlds that the facts allow. `predicted` therefore
+returns a prediction interval, not the error of a mean.
 
-The constants (`OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES`, `WITHIN`) are what
-`reproduction/tuning/plan_constants.py` found on the worlds of `reproduction/tuning/plan_tuning`: b, d and f
-of the intervals that are narrowest in the median where the others of these worlds choose each one's f and 94%
-of its own shares are held: more than `LEVEL`, as these worlds are few and strangers' worlds unlike them. Of
-facts with rates those true shares are judged that are known to .05. What intervals cover elsewhere is
-measured by `reproduction/studies/plan.py`.
+Prediction interval
+-------------------
+A world's share is its mean over users and noise. Every world is run twice, with other users and noise.
+
+| symbol | meaning |
+|---|---|
+| v | variance of one run within a world: half the squared difference of its two runs |
+| s | variance of the worlds' means |
+| b | variance between worlds: s - v/2 |
+| d | deviation of worlds of other shapes, at a share of one half |
+| r | factor on variances: 1 at a share of one half, less near 0 and 1 |
+| f | factor on the width of the interval |
+| t | quantile of Student's distribution |
+
+The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), where m is the mean share. Few
+worlds estimate b and v poorly. So b/r and v/r are shrunk towards their means along the curve and towards
+typical values.
+
+Constants
+---------
+`reproduction/tuning/plan_constants.py` chose `OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES` and `WITHIN`
+on the worlds of `reproduction/tuning/plan_tuning`. It takes the b, d and f with the narrowest median
+interval, where the f of each world is chosen by the others and 94% of the shares must be covered. This is
+more than `LEVEL`, because these worlds are few and users' worlds differ from them. For facts with rates, only
+true shares that are known to .05 are judged. `reproduction/studies/plan.py` measures the coverage elsewhere.
 """
 
 from collections.abc import Sequence
@@ -34,13 +47,13 @@ LEVEL = 0.9
 
 
 class Apart(NamedTuple):
-    """Typical spread between worlds that are drawn alike.
+    """Typical spread of shares between worlds from one source.
 
     Attributes:
-        between: deviation of their shares.
-        shapes: deviation between their middle and a world made otherwise, where half is kept.
-        edge: room that a share has at none and at all, where it has 1 at a half.
-        factor: by which intervals are longer than these deviations say.
+        between: Standard deviation of their shares.
+        shapes: Deviation between their mean share and a world of another shape, at a share of one half.
+        edge: Factor on variances at shares 0 and 1; it is 1 at a share of one half.
+        factor: Factor on the width of intervals.
     """
 
     between: float
@@ -53,36 +66,37 @@ OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
 OF_RATES = Apart(between=0.02, shapes=0.07, edge=0.4, factor=1.01)
 OF_SEGMENTS = Apart(between=0.02, shapes=0.04, edge=0.03, factor=1.1)
 OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
-"""Sources of worlds: facts without every arm's rate, facts with it, facts with rates in segments, and one
-table."""
+"""Spread by source of worlds: facts without rates, facts with every arm's rate, facts with rates by segment,
+and a table."""
 
 WITHIN = 0.19
-"""Typical deviation of the shares of two runs in one world."""
+"""Typical standard deviation of one run's share within its world."""
 
 COUNTS = 4.0
-"""For how many worlds what is typical counts."""
+"""Weight of the typical variance, as a number of worlds."""
 
 LEAST, MOST = -0.3, 1.1
-"""Between which the share of one run is taken, and shares are told."""
+"""Bounds to which the share of one run, and every returned share, is clipped."""
 
 _LEAST_UPLIFT = 0.25
-"""Smallest share of the mean non-private uplift that a world's share is divided by: a ratio to nearly nothing
-says nothing."""
+"""Smallest divisor of a world's share, relative to the mean non-private uplift.
+
+A ratio with a divisor near zero is meaningless."""
 
 Along = Literal["epsilon", "people"]
 
 
 def best_of(rewards: Sequence[FloatArray]) -> FloatArray:
-    """(W, runs) mean rewards of the policy, of several, that earns most in a world, all its runs together."""
+    """Return the mean rewards (W, runs) of the policy that earns most in each world over all its runs."""
     each = np.stack(rewards)
     best = each.mean(axis=2).argmax(axis=0)
     return np.asarray(each[best, np.arange(each.shape[1])])
 
 
 def shares_of(reward: FloatArray, whole: FloatArray, uniform: FloatArray) -> FloatArray:
-    """(W, 2) shares of the non-private uplift of both runs in every world, from mean rewards (W, 2).
+    """Return the retained uplift (W, 2) of both runs in every world, from mean rewards (W, 2).
 
-    Of the uplift of both runs together: it is a world's.
+    The divisor is the non-private uplift over both runs, because it is a property of the world.
     """
     uplift = (whole - uniform).mean(axis=1, keepdims=True)
     own = (reward - whole) / np.maximum(uplift, _LEAST_UPLIFT * uplift.mean())
@@ -91,17 +105,18 @@ def shares_of(reward: FloatArray, whole: FloatArray, uniform: FloatArray) -> Flo
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Predicted share of the non-private uplift along epsilon or the number of people.
+    """Predicted retained uplift ("share") as a function of epsilon or of the number of users.
 
     Attributes:
-        along: what it runs along.
-        places: (E,) increasing.
-        share: (E,) expected share: the next world's is as likely above as below.
-        low, high: (E,) ends of the interval that the next world's share lies in with probability `LEVEL`.
-        sure: (E,) what it exceeds with the certainty asked for.
-        error: (E,) standard error of the mean over simulated worlds.
-        scatter: (E,) standard deviation of one run around its world's share.
-        simulated: (W, R, E) shares of the runs in all worlds, which the prediction is made of.
+        along: Name of the horizontal axis.
+        places: Values of epsilon or numbers of users, increasing, shape (E,).
+        share: Median predicted share of the next world, shape (E,).
+        low, high: Ends of the interval that contains the next world's share with probability `LEVEL`, shape
+            (E,).
+        sure: Share that the next world exceeds with the requested certainty, shape (E,).
+        error: Standard error of the mean over simulated worlds, shape (E,).
+        scatter: Standard deviation of one run around its world's share, shape (E,).
+        simulated: Shares of all runs, from which the prediction is computed, shape (W, R, E).
     """
 
     along: Along
@@ -115,8 +130,9 @@ class Curve:
     simulated: FloatArray = field(repr=False, compare=False)
 
     def first(self, target: float) -> float | None:
-        """Return the first place from which the share is surely at least `target`, between places by
-        logarithms, or None.
+        """Return the smallest place at which `sure` reaches `target`, or None.
+
+        Between places, `sure` is interpolated linearly in the logarithm of the place.
         """
         sure = np.array(self.sure)
         enough = np.flatnonzero(sure >= target)
@@ -130,7 +146,7 @@ class Curve:
         return float(np.exp(before + step * (after - before)))
 
     def at(self, place: float) -> dict[str, float]:
-        """Share, low and high at a place between the ends, by logarithms."""
+        """Return share, low and high at a place, interpolated in its logarithm."""
         logs = np.log(self.places)
         return {
             name: float(np.interp(np.log(place), logs, getattr(self, name)))
@@ -138,7 +154,7 @@ class Curve:
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row a place."""
+        """Return one row per place."""
         names = ("share", "low", "high", "error", "scatter")
         columns = zip(self.places, *(getattr(self, name) for name in names), strict=True)
         return [{self.along: place, **dict(zip(names, rest, strict=True))} for place, *rest in columns]
@@ -147,17 +163,17 @@ class Curve:
 def predicted(
     along: Along, places: Sequence[float], shares: FloatArray, *, certainty: float, apart: Apart = OF_FACTS
 ) -> Curve:
-    """The curve of worlds' shares (W, R, E) at increasing places (E,): W at least 2, R = 1 or 2 runs in each.
+    """Predict the curve from the shares (W, R, E) of W >= 2 worlds with R = 1 or 2 runs at places (E,).
 
-    More epsilon, and more people, never keep less: the mean over worlds is made increasing, and so are the
-    ends of intervals.
+    A larger epsilon or more users never retain less. The mean over worlds and the ends of intervals are
+    therefore made increasing by isotonic regression.
     """
     own = np.clip(shares, LEAST, MOST)
     worlds, runs = own.shape[:2]
     each = own.mean(axis=1)
     middle = isotonic_regression(each.mean(axis=0)).x
     room = _room(middle, apart.edge)
-    differ = 0.5 * (own[:, 0] - own[:, -1]) ** 2 / room  # none of one run
+    differ = 0.5 * (own[:, 0] - own[:, -1]) ** 2 / room  # zero if there is one run
     free = worlds * (runs - 1)
     within = room * _joined(_joined(WITHIN**2, free * differ.mean(), free), differ.sum(axis=0), free)
     seen = each.var(axis=0, ddof=1)
@@ -188,11 +204,11 @@ def predicted(
 
 
 def _room(share: FloatArray, edge: float) -> FloatArray:
-    """1 where half is kept, less towards none and all, and `edge` there and beyond."""
+    """Return the factor on variances: 1 at a share of one half, falling to `edge` at 0 and 1 and beyond."""
     part = np.clip(share, 0.0, 1.0)
     return np.asarray(edge + (1.0 - edge) * 4.0 * part * (1.0 - part))
 
 
 def _joined(typical: Any, squares: Any, worlds: float) -> Any:
-    """A variance from a sum of squares of so many worlds, and a typical one that counts for `COUNTS`."""
+    """Return a variance from a sum of squares over worlds, shrunk to a typical one with weight `COUNTS`."""
     return (COUNTS * typical + squares) / (COUNTS + worlds)

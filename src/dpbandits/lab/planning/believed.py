@@ -1,4 +1,4 @@
-"""Beliefs: a number between bounds (`Between`), and statements about arms by label."""
+"""Beliefs: bounds of a number (`Between`), and values by label of an arm (`by_label`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,22 +12,26 @@ from dpbandits.tables.description import check_keys
 __all__ = ["AROUND", "Between", "by_label", "finite", "text_of"]
 
 AROUND = 0.1
-"""A number is believed to be right up to this part of it."""
+"""Relative half width of the bounds of a belief that is given as one number."""
 
 
 class Between(NamedTuple):
-    """Between which bounds a number is believed to lie."""
+    """Bounds between which a number is believed to lie."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
-        """A number, give or take a tenth, or the two ends; InvalidParameter outside `low` to `high`."""
+        """Return the bounds from two ends, or from one number give or take a tenth.
+
+        Raises:
+            InvalidParameter: The bounds are not numbers from `low` to `high`, the smaller one first.
+        """
         if isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2:
             ends = [finite(one, name) for one in said]
         elif isinstance(said, str | Sequence) or said is None:
-            raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
+            raise InvalidParameter(f"{name}: expected a number, or its two bounds, as in [0.1, 0.2]")
         else:
             middle = finite(said, name)
             ends = [middle - AROUND * abs(middle), middle + AROUND * abs(middle)]
@@ -40,10 +44,10 @@ class Between(NamedTuple):
         return cls(*ends)
 
     def at(self, part: float, *, evenly: bool = False) -> float:
-        """The number that a share `part` in (0, 1) of what is believed lies below.
+        """Return the quantile at `part` in (0, 1) of the belief.
 
-        The middle is more likely than the ends, as who says two numbers means neither; or all between are
-        alike.
+        The distribution is triangular, because the middle is more likely than the ends. `evenly` makes it
+        uniform.
         """
         if not evenly:
             part = float(np.sqrt(0.5 * part)) if part < 0.5 else 1.0 - float(np.sqrt(0.5 * (1.0 - part)))
@@ -51,22 +55,22 @@ class Between(NamedTuple):
 
 
 def finite(value: object, name: str) -> float:
-    """The number; InvalidParameter for anything else."""
+    """Return a finite number, and raise InvalidParameter for anything else."""
     given = value.item() if isinstance(value, np.generic) else value
     return number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
 
 
 def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
-    """Return the statements about every arm, by its label as TOML writes it."""
+    """Return the value of every arm, by its label as TOML writes it."""
     if not isinstance(said, Mapping):
-        raise InvalidParameter(f"{name}: expected what every arm pays, by label")
+        raise InvalidParameter(f"{name}: expected a mapping from each arm's label to its mean reward")
     found = {text_of(label): value for label, value in said.items()}
     if len(set(labels)) < len(labels) or len(found) < len(said):
-        raise InvalidParameter(f"{name}: two arms have labels that are written alike")
+        raise InvalidParameter(f"{name}: two arms have labels with the same text: rename one")
     check_keys(found, name, required=set(labels))
     return {label: found[label] for label in labels}
 
 
 def text_of(label: object) -> str:
-    """A label as TOML writes it."""
+    """Return a label as TOML writes it."""
     return str(label).lower() if isinstance(label, bool) else str(label)

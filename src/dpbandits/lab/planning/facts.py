@@ -1,7 +1,7 @@
-"""Facts about a decision before anybody is asked, and simulated worlds in which they hold.
+"""`Facts`: public beliefs about a decision, and simulated worlds in which they hold.
 
-A file of such facts is the description of the columns (`dpbandits.tables.description`) and a section [plan];
-what else a description of a table says may stand there too; no table is opened::
+A file of facts describes the columns (`dpbandits.tables.description`) and has a section [plan]. It may
+contain everything else that describes a table, but no table is opened::
 
     [columns.age]
     low = 18
@@ -12,35 +12,35 @@ what else a description of a table says may stand there too; no table is opened:
 
     [plan]
     arms = ["mail", "call", "nothing"]      # or on the command line
-    users = 50_000                          # people to come, likewise
+    users = 50_000                          # number of users, or on the command line
     base_rate = 0.1                         # mean reward of a random arm
-    effect = [0.04, 0.08]                   # what the best arm for everyone would pay above a random one
-    personal = [0.4, 1.0]                   # the part of it that no single arm for all gets
-    smoothness = "medium"                   # how far along a column one goes until the best arm changes
-    relevant = [1, 2]                       # how many columns matter
+    effect = [0.04, 0.08]                   # mean reward of each user's best arm above a random arm
+    personal = [0.4, 1.0]                   # part of the effect that no single arm for everybody gets
+    smoothness = "medium"                   # distance along a column after which the best arm changes
+    relevant = [1, 2]                       # number of columns that matter
     low = 0                                 # range of rewards
     high = 1
-    scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
-                                            # reward is one end of the range or the other
-    [plan.rates]                            # optional, the most useful: mean reward of every arm, were it
-    mail = [0.11, 0.12]                     # given to everyone
+    scatter = 0.1                           # optional: standard deviation of a reward around its mean;
+                                            # without it, a reward is one end of the range or the other
+    [plan.rates]                            # optional, most useful: mean reward of every arm if
+    mail = [0.11, 0.12]                     # everybody got it
     call = [0.12, 0.14]
     nothing = 0.08
 
-    [plan.segments.age]                     # optional: parts of the people along a column
-    until = [35, 60]                        # where they end; an edge itself is of the upper one
-    people = [0.3, 0.4, 0.3]                # how many they are, of all
-    [plan.segments.age.rates]               # optional: mean reward of every arm in each
+    [plan.segments.age]                     # optional: parts of the users along a column
+    until = [35, 60]                        # ends of segments; an edge belongs to the upper segment
+    people = [0.3, 0.4, 0.3]                # shares of all users
+    [plan.segments.age.rates]               # optional: mean reward of every arm in each segment
     mail = [[0.08, 0.10], [0.11, 0.13], [0.14, 0.17]]
     call = [[0.16, 0.19], [0.12, 0.14], [0.08, 0.10]]
     nothing = [0.08, 0.08, 0.08]
 
-    [plan.segments.region]                  # categories are segments themselves, in their order
+    [plan.segments.region]                  # every category is a segment, in the schema's order
     people = [0.5, 0.3, 0.2]
 
-A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
-of `personal` all are alike. `smoothness` is a length as a share of a column's range, or one of the words
-smooth, medium and rough; in half of the worlds it is a share of the people instead.
+One number means that number give or take a tenth. Two numbers are bounds; values near their middle are more
+likely, except for `personal`, which is uniform. `smoothness` is a length as a share of a column's range, or
+one of the words smooth, medium and rough. In half of the worlds it is a share of the users instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,56 +68,56 @@ from dpbandits.tables.description import check_keys, columns_in, description_in,
 __all__ = ["SMOOTHNESS", "Facts"]
 
 SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
-"""Words for lengths."""
+"""Words for bounds of lengths, as shares of a column's range."""
 
 _WAVES = 48
-"""Random waves of a function: their sum is close to a Gaussian process."""
+"""Number of random waves in a function; their sum is close to a Gaussian process."""
 
 _TRIES = 40
-"""Functions that are drawn until some fit the numbers."""
+"""Largest number of draws of functions before the sizes are drawn anew."""
 
 _MISSED = 0.1
-"""By what part of the effect functions may miss effect and personal part, and fit."""
+"""Largest error of the effect and of the personal part in a fitted world, as a share of the effect."""
 
 _PILOT = 2500
-"""Made-up people on whom the size of effects is set."""
+"""Number of simulated users on whom the size of effects is fitted."""
 
 _LENGTH_OF_CATEGORIES = 0.3
-"""Categories stand at random places of [0, 1]."""
+"""Length for a categorical column, whose categories have random places in [0, 1]."""
 
 _JUMPS = 1.0 / 3.0
-"""Part of the worlds in which functions have two values and jump from one to the other."""
+"""Share of worlds whose functions have two values and jump between them."""
 
 _USUAL_PERSONAL = (0.4, 1.0)
 """Bounds of the personal part if the facts do not state it."""
 
 _LARGEST_SHARED = 0.5
-"""Largest size of what all arms have in common, relative to what tells them apart; both in log odds."""
+"""Largest size of the function common to all arms, relative to the arms' own functions; both in log odds."""
 
 _LEAST_OF_AN_ARM, _MOST_OF_AN_ARM = 0.1, 1.5
-"""Sizes of arms' own functions: some pay everybody nearly alike."""
+"""Bounds of the relative size of an arm's own function. An arm with a small one pays everybody alike."""
 
 _EVEN, _CROWDED = 0.2, 0.4
-"""Parts of the columns whose people lie evenly, and at one end; the others have a hump somewhere."""
+"""Shares of columns whose values are uniform, and crowded at one end; the others have one mode."""
 
 _NEAR, _FAR, _AT_TOP = 0.04, 0.3, 0.25
-"""Between which the mean of a crowded column lies, in widths from its end, and how often that is the upper
-one. Ranges are public bounds: of sums, counts and times most people's lie near the lower end."""
+"""Bounds of the distance of a crowded column's mean from its end, in widths, and how often that end is the
+upper one. Ranges are public bounds, and most users' amounts, counts and times lie near the lower end."""
 
 _TOGETHER = 0.8
-"""Largest correlation of a column with what all columns have in common."""
+"""Largest correlation of a column with the factor common to all columns."""
 
 _SHORT = 0.25
 """Lengths along a column below which arms step between segments of it instead of changing slowly."""
 
 _MANY = 32
-"""Draws of the law of a column whose segments are known, and of their rates: the likeliest is taken."""
+"""Number of draws of a column with known segments, and of their rates; the best fit is used."""
 
 _ROUNDING = 1e-9
-"""That a mean of rates may be off."""
+"""Tolerance for rounding errors of means of rates."""
 
 _DRAWS = 2000
-"""Largest number of draws of rates, until some agree with the other beliefs."""
+"""Largest number of draws of rates before they count as contradicting the other beliefs."""
 
 _LEAST_SCATTER = 0.3
 """Assumed standard deviation of a reward, as a share of the largest one possible, if the facts give none."""
@@ -126,11 +126,11 @@ _LEAST_ROOM = 0.02
 """Smallest distance of a base rate from the ends of the range, in widths."""
 
 _LEAST_ROOM_OF_AN_ARM = 0.001
-"""Smallest distance of a single arm's rate from the ends of the range, in widths: an arm may pay next to
-nothing."""
+"""Smallest distance of a single arm's rate from the ends of the range, in widths. It is small, because an arm
+may pay almost nothing."""
 
 _DRAWN = 3
-"""How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
+"""Version of the code that draws worlds. Raise it when worlds change, so that caches do not mix versions."""
 
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
 """Keys that `DescribedTable` reads beside the columns."""
@@ -138,32 +138,35 @@ _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Facts:
-    """Public facts about people, arms and rewards, without any data.
+    """Public facts about users, arms and rewards, without any data.
 
     Args:
-        contexts: columns of a person's context.
-        arms: labels of the arms, two or more.
-        reward_range: public bounds of rewards.
-        base_rate: mean reward of a random arm; by default the middle of the range, give or take a fifth of
+        contexts: Columns of a user's context.
+        arms: Labels of the arms, two or more.
+        reward_range: Public bounds of rewards.
+        base_rate: Mean reward of a random arm; by default the middle of the range, give or take a fifth of
             its width.
-        effect: mean reward of the arm that is best for each person, less that of a random arm; 0 says that
-            there is nothing to learn.
-        personal: the part of the effect that the best single arm does not get; by default .4 to 1, where
-            rates do not say it.
-        smoothness: how far along a column, as a share of its range, rewards stay alike; or a word of
-            `SMOOTHNESS`.
-        relevant: how many columns matter; by default one to three. Those with rates in segments do.
-        rates: mean reward of every arm, by label, were it given to everyone. Base rate and personal part
-            follow from them; where those are said too, worlds have all of it.
-        segments: parts of the people along a column, by its name: `people`, how many each is of all (they sum
-            to 1); of a `Range` `until`, where all but the last end; and, where `rates` are said of everyone,
-            `rates`, by label a list of what the arm pays in each.
-        scatter: standard deviation of a reward around its mean; None: of a range from 0 to 1 a reward is one
-            end or the other, which is the most that it can scatter, of other ranges an amount that scatters
-            by that or less.
+        effect: Mean reward of each user's best arm, minus that of a random arm; 0 means that there is nothing
+            to learn.
+        personal: Part of the effect that the best single arm does not get. By default .4 to 1, or the part
+            that follows from `rates`.
+        smoothness: Distance along a column, as a share of its range, over which rewards stay alike; or a word
+            of `SMOOTHNESS`.
+        relevant: Number of columns that matter; by default one to three. Columns with rates in segments
+            always matter.
+        rates: Mean reward of every arm if everybody got it, by label. Base rate and personal part follow from
+            these. If you give them too, worlds agree with all of them.
+        segments: Parts of the users along a column, by column name; see below.
+        scatter: Standard deviation of a reward around its mean. With None and the range 0 to 1, a reward is
+            one of the two ends, which is the largest possible deviation. With None and another range, it is
+            an amount with that deviation or less.
+
+    The section of a column has three keys. `people` lists the segments' shares of all users, with sum 1.
+    `until` lists where all segments but the last end; only a `Range` has it. `rates` lists the mean rewards
+    in the segments, by label of an arm; it needs the argument `rates`.
 
     Raises:
-        InvalidParameter: numbers that no world has, such as an effect that does not fit the base rate.
+        InvalidParameter: No world has these numbers; for example, the effect is too large for the base rate.
     """
 
     contexts: Schema
@@ -186,7 +189,7 @@ class Facts:
         bounds = RewardRange.of(self.reward_range)
         labels = [text_of(label) for label in Arms(list(self.arms)).labels]
         if len(labels) < 2:
-            raise InvalidParameter("arms: expected two or more, to choose among")
+            raise InvalidParameter("arms: expected at least two")
         width, columns = bounds.width, len(self.contexts.names)
         middle, fifth = bounds.middle, 0.2 * width
         rates = None if self.rates is None else _rates(self.rates, labels, bounds)
@@ -218,60 +221,70 @@ class Facts:
             _checks.number(self.scatter, name="scatter", exclusive=False)
         _checks.assign(self, reward_range=bounds, arms=tuple(self.arms), beliefs=beliefs)
         _checks.assign(self, believed_rates=rates, believed_segments=segments)
-        if rates is not None:  # contradictions are told at once
+        if rates is not None:  # report contradictions here, not when a world is drawn
             self._check_effect(bounds)
             _Sizes.drawn(self, np.random.default_rng(0))
 
     def _agreed(
         self, rates: tuple[Between, ...] | None, segments: Sequence[Segments], labels: Sequence[str]
     ) -> tuple[Between, ...] | None:
-        """Rates of everybody that those of every column's segments allow."""
+        """Return the rates over everybody, narrowed to the bounds that each column's segments allow."""
         for one in segments:
             if one.rates is None:
                 continue
             if rates is None:
-                raise InvalidParameter("segments: where their rates are said, say rates of everyone too")
+                raise InvalidParameter(
+                    "segments: rates of segments need the rates of everyone too: pass rates="
+                )
             agreed = []
             for label, rate, low, high, moved in zip(labels, rates, *one.means(), strict=True):
                 ends = max(rate.low, low), min(rate.high, high)
                 if ends[0] > ends[1] + moved:
                     raise InvalidParameter(
                         f"segments.{self.contexts.names[one.column]}: by its segments {label} pays from "
-                        f"{low:.3g} to {high:.3g}, by all else {rate.low:.3g} to {rate.high:.3g}"
+                        f"{low:.3g} to {high:.3g}, but by the other facts {rate.low:.3g} to {rate.high:.3g}: "
+                        "widen one of them"
                     )
                 agreed.append(Between(min(ends), max(ends)))
             rates = tuple(agreed)
         return rates
 
     def _check_effect(self, bounds: RewardRange) -> None:
-        """InvalidParameter where segments alone make a larger effect, or rewards end before it."""
+        """Check that the effect is within the reward range and not below the effect of the segments.
+
+        Raises:
+            InvalidParameter: It is not.
+        """
         effect, rates = self.beliefs["effect"], self.believed_rates or ()
         most = float(np.mean([rate.high for rate in rates]))
         if effect.low > bounds.high - float(np.mean([rate.low for rate in rates])):
-            raise InvalidParameter("effect: with these rates, it goes beyond the range of rewards")
+            raise InvalidParameter(
+                "effect: with these rates, it exceeds the range of rewards: lower the effect or the rates"
+            )
         for one in self.rated:
             if one.least_best() > most + effect.high + _ROUNDING:
                 name = self.contexts.names[one.column]
                 raise InvalidParameter(
-                    f"segments.{name}: giving every segment its best arm earns more than the effect says"
+                    f"segments.{name}: giving every segment its best arm earns more than the effect: raise "
+                    "the effect, or lower the rates of segments"
                 )
 
     @property
     def rated(self) -> tuple[Segments, ...]:
-        """Segments of which it is said what every arm pays them."""
+        """Segments with believed rates."""
         return tuple(one for one in self.believed_segments if one.rates is not None)
 
     @classmethod
     def from_toml(cls, path: str | Path, **given: Any) -> tuple[Self, dict[str, Any]]:
-        """The facts of a file, and what else [plan] says (`users`); see the module.
+        """Return the facts of a file, and a dictionary of its other settings in [plan] (`users`).
 
         Args:
-            path: of the file; the table that it may name is not opened.
-            **given: arguments that come before what the file says.
+            path: Path of the file; see the module for its format. The table that it may name is not opened.
+            **given: Arguments that take precedence over the file.
 
         Raises:
-            InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
-            DataUnavailable: the file is not there or cannot be read.
+            InvalidParameter: The file is no TOML, or a key is missing, misspelled or contradicts another.
+            DataUnavailable: The file does not exist or cannot be read.
         """
         where = Path(path)
         found = description_in(text_in(where), where.name)
@@ -287,16 +300,16 @@ class Facts:
         said |= {name: value for name, value in given.items() if value is not None}
         for name, how in (("arms", "--arms mail,call,nothing"), ("effect", "--effect 0.05")):
             if name not in said:
-                raise InvalidParameter(f"{name}: neither [plan] nor an option says it: pass {how}")
+                raise InvalidParameter(f"{name}: missing in [plan] and in the options: pass {how}")
         return cls(**said), {name: value for name, value in plan.items() if name == "users"}
 
     @property
     def nothing_to_learn(self) -> bool:
-        """Return whether all arms are believed to pay everybody alike."""
+        """Return True if all arms are believed to pay everybody alike."""
         return self.beliefs["effect"].high == 0.0
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready: everything that a world depends on beside its seed and size."""
+        """Return a JSON-ready dictionary of everything that a world depends on besides its seed and size."""
         bounds = RewardRange.of(self.reward_range)
         segments = [one.to_config() for one in self.believed_segments]
         return {
@@ -311,11 +324,11 @@ class Facts:
         }
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
-        """One world in which the facts hold, drawn by the seed, and so many of its people.
+        """Draw a world in which the facts hold, with a number of its users.
 
-        The law of contexts, which columns matter, the functions and every number within its bounds are drawn.
-        The same seed gives the same law and functions whatever the number of people, and for every `crowd`
-        other people of that law.
+        The seed determines the distribution of contexts, the columns that matter, the functions and every
+        number within its bounds. These do not depend on `people`. Each `crowd` gives other users from the
+        same world.
         """
         law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
         bounds = RewardRange.of(self.reward_range)
@@ -327,7 +340,7 @@ class Facts:
 
         def attempt(number: int) -> Any:
             shape = _Shape.drawn(self, law, additive=seed % 4 in _ADDITIVE)
-            # others where no functions can have the first ones
+            # draw other sizes if no functions fit the first ones
             others = number >= _TRIES or (self.rated and number > 0)
             return shape.fitted(pilot, seen, self, _Sizes.drawn(self, law) if others else sizes)
 
@@ -335,15 +348,15 @@ class Facts:
         link = next((found for found in tries if found is not None), None)
         if link is None:
             raise InvalidParameter(
-                "effect: with that base rate, or those rates, and range of rewards arms cannot differ so "
-                "much: lower effect, or personal; or, with rates of segments, they differ more: raise effect"
+                "effect: no world fits it together with the base rate or the rates: lower effect or "
+                "personal, or, with rates of segments, raise effect"
             )
         contexts = crowd_law.people(_checks.integer(people, name="people"), drawn)
         means = link(contexts)
         if self.scatter is None and (bounds.low, bounds.high) == (0.0, 1.0):
             paid = (drawn.random((people, 1)) < means).astype(np.float64)
         elif self.scatter is None:
-            # amounts in [0, 1] that scatter by such a part of the most that they can
+            # beta amounts in [0, 1] whose deviation is this part of the largest possible one
             count = 1.0 / part_of_scatter**2 - 1.0
             inside = np.clip(means, 1e-9, 1.0 - 1e-9)
             paid = drawn.beta(inside * count + 1e-9, (1.0 - inside) * count + 1e-9)
@@ -365,12 +378,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Crowd:
-    """The law of people: every column has its own, and columns go together by what they have in common.
+    """Distribution of contexts: a marginal for each column, and a Gaussian copula with one common factor.
 
     Attributes:
-        laws: of every column: chances of categories, or both shapes of a beta law.
-        known: of every column: its segments, to whose people the law is bent; None: nobody says.
-        pull: (C,) correlation of a column's normal score with what is common to all.
+        columns: Columns of a context.
+        laws: Marginal of each column: probabilities of its categories, or both parameters of a beta law.
+        known: Segments of each column, to whose shares of users the marginal is warped; None without
+            segments.
+        pull: Correlation of each column's normal score with the common factor, shape (C,).
     """
 
     columns: tuple[Column, ...]
@@ -391,20 +406,19 @@ class _Crowd:
         return cls(columns, laws, tuple(known), rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
 
     def people(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(n, d) encoded contexts."""
+        """Sample encoded contexts (n, d)."""
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
         cells = []
         for column, law, segments, part in zip(self.columns, self.laws, self.known, unit.T, strict=True):
-            if (
-                segments is not None and segments.edges is not None
-            ):  # these segments have known parts of the people
+            if segments is not None and segments.edges is not None:
+                # give each segment its known share of the users
                 part = np.interp(part, _ends(segments), _knots(segments, law))
             cells.append(_cells(column, law, part))
         return np.column_stack(cells)
 
     def ranks(self, contexts: FloatArray) -> FloatArray:
-        """(n, d) with which part of all people lies below, instead of numbers that do not come round."""
+        """Return contexts (n, d) with numbers replaced by their quantiles; cyclic columns are unchanged."""
         found, at = contexts.copy(), 0
         for column, law, own in zip(self.columns, self.laws, self.known, strict=True):
             if column.width == 1 and not isinstance(column, Categories):
@@ -415,12 +429,12 @@ class _Crowd:
 
 
 def _ends(own: Segments) -> FloatArray:
-    """(S + 1,) which part of the people lies below the ends of segments."""
+    """Return the share of users below each end of the segments, shape (S + 1,)."""
     return np.concatenate([[0.0], np.minimum(np.cumsum(own.people), 1.0)])
 
 
 def _knots(own: Segments, law: FloatArray) -> FloatArray:
-    """(S + 1,) which part would, by a law that knows nothing of them."""
+    """Return the share below each end by a marginal that ignores the segments, shape (S + 1,)."""
     return np.concatenate([[0.0], betainc(law[0], law[1], own.edges), [1.0]])
 
 
@@ -439,7 +453,7 @@ def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
 
 
 def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatArray:
-    """Return the law whose segments have their people most nearly; of categories, their parts."""
+    """Return the marginal that fits the segments' shares best; for categories, the shares themselves."""
     if own.edges is None:
         return own.people
     laws = [_one_law(column, rng) for _ in range(_MANY)]
@@ -448,7 +462,7 @@ def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatA
 
 
 def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
-    """(n, width) coordinates of one column, where the part `unit` (n,) of all people lies below."""
+    """Return coordinates (n, width) of one column at the quantiles `unit` (n,)."""
     if isinstance(column, Categories):
         codes = np.searchsorted(np.cumsum(law)[:-1], unit, side="right")
         return np.asarray(codes, dtype=np.float64)[:, None]
@@ -460,11 +474,13 @@ def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
 
 
 _PERSONAL_IN, _EFFECT_IN = (1, 2, 0, 3), (3, 0, 1, 2)
-"""In which quarter of what is believed four worlds after each other lie: each once, and uncorrelated."""
+"""Quarter of the bounds from which each of four consecutive worlds is drawn.
+
+Each quarter occurs once, and the two orders are uncorrelated."""
 
 _ADDITIVE, _BY_RANK = frozenset({0, 1}), frozenset({0, 3})
-"""Which of four worlds after each other have sums of functions of one column each, and which have functions
-of ranks among people instead of places in the range: two each, in all four ways."""
+"""Which of four consecutive worlds have functions that are sums over columns, and which have functions of
+quantiles instead of values. Each holds for two worlds, so that all four combinations occur."""
 
 
 def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
@@ -478,7 +494,7 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """Quantity that is drawn between believed bounds."""
+    """Numbers drawn within the believed bounds, in units of rewards."""
 
     base_rate: float
     effect: float
@@ -488,8 +504,10 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator, seed: Seed | None = None) -> Self:
-        """Draw beliefs of a seed by quarters, so that few worlds cover them; rates are drawn if they allow
-        it.
+        """Draw the numbers of one world.
+
+        A seed draws them by quarters of their bounds, so that few worlds cover the bounds. Rates are drawn if
+        the facts have them.
         """
         if facts.believed_rates is not None:
             return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
@@ -503,12 +521,12 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
-        """Rates and an effect that have a base rate and a personal part as believed."""
+        """Draw rates and an effect that agree with the believed base rate and personal part."""
         beliefs, believed = facts.beliefs, facts.believed_rates or ()
         if beliefs["effect"].high == 0.0:  # all arms pay alike
             low, high = max(one.low for one in believed), min(one.high for one in believed)
             if low > high:
-                raise InvalidParameter("rates: with effect 0 all arms pay alike, and these cannot")
+                raise InvalidParameter("rates: effect 0 means equal rates, and no rate is in all bounds")
             return cls(0.5 * (low + high), 0.0, 0.0, (0.5 * (low + high),) * len(believed))
         for attempt in range(_DRAWS):
             part = rng.random()
@@ -523,14 +541,16 @@ class _Sizes(NamedTuple):
                 means = tuple(_means(one, rates, rng) for one in facts.rated)
                 return cls(base, effect, personal, rates, means)
         raise InvalidParameter(
-            "rates: next to none within them agree with base rate, effect and personal part as said: the "
-            "best single arm pays at most the effect more than the mean of all arms; leave out what you know "
-            "least"
+            "rates: almost none agree with base rate, effect and personal part. The best single arm pays at "
+            "most the effect more than the mean of all arms. Leave out the number that you know least"
         )
 
 
 def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator) -> FloatArray:
-    """(S, K) every arm's mean reward in segments: of some draws that whose mean is nearest to its rate."""
+    """Draw every arm's mean rewards in segments (S, K).
+
+    Of `_MANY` draws, each arm uses the one whose mean over all users is nearest to its rate.
+    """
     low, high = np.moveaxis(np.array(segments.rates), 2, 0)
     drawn = low + (high - low) * rng.triangular(0.0, 0.5, 1.0, size=(_MANY, *low.shape))
     off = np.abs(np.einsum("s,dsk->dk", segments.people, drawn) - np.array(rates))
@@ -539,19 +559,20 @@ def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator)
 
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
-    """Random functions of a context, one an arm and one of all, and a constant an arm: without a size yet.
+    """Random functions of a context before scaling: one per arm, one common to all arms, and constants.
 
     Attributes:
-        places: (C, d) where a category stands, by code; NaN where the coordinate is a number.
-        waves: (K + 1, M, d) frequencies, 0 where a column does not matter; phases (K + 1, M). The last
-            function is the one of all.
-        constants: (K,) of mean 0 and deviation 1.
-        jumps: (K + 1,) of which part of the people a function that jumps has the higher value; None: none
-            jumps.
-        sizes: (K,) of the functions of the arms.
-        shared: size of the function of all.
-        short: (d,) along which coordinates functions change within a segment: what is known of segments are
-            steps there.
+        places: Places of categories by code, shape (C, d); NaN for coordinates that are numbers.
+        waves: Frequencies, shape (K + 1, M, d); 0 for columns that do not matter. The last function is the
+            common one.
+        phases: Phases of the waves, shape (K + 1, M).
+        constants: Constant of each arm, with mean 0 and standard deviation 1, shape (K,).
+        jumps: Share of users for whom a function has its higher value, shape (K + 1,); None if functions are
+            smooth.
+        sizes: Sizes of the arms' functions, shape (K,).
+        shared: Size of the common function.
+        short: True for coordinates along which functions change within a segment, shape (d,). Known rates of
+            segments are steps there.
     """
 
     places: FloatArray
@@ -572,18 +593,18 @@ class _Shape:
         count = int(rng.integers(int(np.ceil(low)), int(high) + 1))
         order = rng.permutation(len(widths))
         rated = [one.column for one in facts.rated]
-        first = np.isin(order, rated)  # what differs between its segments matters
+        first = np.isin(order, rated)  # columns with rates in segments always matter
         chosen = np.concatenate([order[first], order[~first]])[: max(count, len(rated))]
         count = len(chosen)
         of_column = np.repeat(np.arange(len(widths)), widths)
         low_length, high_length = np.log(facts.beliefs["smoothness"]).tolist()
         codes = schema.codes
-        # its own in every column
+        # every column has its own length
         lengths = np.exp(rng.uniform(low_length, high_length, size=len(widths)))[of_column]
         lengths[list(codes)] = _LENGTH_OF_CATEGORIES
         waves = rng.standard_normal((each, _WAVES, len(of_column))) / lengths
         seen = np.isin(of_column, chosen)
-        if additive:  # a wave sees one column
+        if additive:  # each wave depends on one column
             seen = of_column == chosen[rng.integers(count, size=(each, _WAVES))][:, :, None]
         waves = np.where(seen, waves, 0.0)
         places = np.full((max(codes.values(), default=1), len(of_column)), np.nan)
@@ -605,7 +626,7 @@ class _Shape:
         )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
-        """(n, K + 1) the functions at these people."""
+        """Return the values of the functions for these users (n, K + 1)."""
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
@@ -616,7 +637,7 @@ class _Shape:
         return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
     def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """`parts`; in a world of jumps 1 where they are high among these people, else -1."""
+        """Return `parts`, or with jumps a function that is 1 above a quantile of the pilot, else -1."""
         if self.jumps is None:
             return self.parts
         functions = zip(self.parts(pilot).T, self.jumps, strict=True)
@@ -626,9 +647,17 @@ class _Shape:
     def fitted(
         self, people: FloatArray, seen: Callable[[FloatArray], FloatArray], facts: Facts, sizes: "_Sizes"
     ) -> Any:
-        """(n, d) contexts -> (n, K) means in [0, 1], with base rate, effect and personal part as drawn.
+        """Fit the functions to the drawn base rate, effect and personal part.
 
-        Functions are of contexts as `seen`. None where these cannot have the numbers.
+        Args:
+            people: Contexts of the pilot, shape (n, d).
+            seen: Transformation of contexts before the functions are evaluated.
+            facts: Facts of the world.
+            sizes: Drawn numbers.
+
+        Returns:
+            Function from contexts (n, d) to mean rewards (n, K) scaled to [0, 1]; None if the functions
+            cannot reach the numbers.
         """
         pilot = seen(people)
         bounds = RewardRange.of(facts.reward_range)
@@ -643,7 +672,7 @@ class _Shape:
         of_all = self.shared / max(float(functions[:, -1].std()), 1e-9)
 
         def log_odds(size: float, tilt: float, parts: FloatArray) -> FloatArray:
-            """tilt 0: functions alone, 1: constants alone; beside what is common to all arms."""
+            """Mix the arms' functions (tilt 0) and constants (tilt 1), and add the common function."""
             own = (1.0 - tilt) * self.sizes * parts[:, :-1] / spread + tilt * self.constants
             return np.asarray(size * (own + of_all * parts[:, -1:]))
 
@@ -687,7 +716,7 @@ class _Shape:
         )
 
     def _levels(self, people: FloatArray, facts: Facts, sizes: "_Sizes", bounds: RewardRange) -> Levels:
-        """Return the shifts that raise arms to their rates, of everybody and of segments."""
+        """Return the shifts that give arms their rates, over everybody and in segments."""
         rates, *means = (
             (np.asarray(one) - bounds.low) / bounds.width for one in (sizes.rates, *sizes.segments)
         )
@@ -698,7 +727,7 @@ class _Shape:
 
 
 _LARGEST_SIZE = 12.0
-"""Largest difference in log odds: beyond it, rewards are certain."""
+"""Largest scale of log odds; beyond it, rewards are practically certain."""
 
 
 def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:

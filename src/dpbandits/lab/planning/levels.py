@@ -1,7 +1,8 @@
-"""What raises arms, whose log odds are random functions, to the mean rewards that are believed.
+"""Shifts of arms' log odds that give arms their believed mean rewards.
 
-`ForAll` adds a constant an arm; `InSegments` steps, or what goes from the middle of one segment to that of
-the next, until the means of every segment are as believed too.
+The log odds of arms in a simulated world are random functions. `ForAll` adds one constant per arm.
+`InSegments` adds steps at the edges of segments, or lines between their centres, so that the means in every
+segment are as believed too.
 """
 
 from collections.abc import Sequence
@@ -18,60 +19,64 @@ from dpbandits.lab.planning.segments import Segments
 __all__ = ["ForAll", "InSegments", "Levels"]
 
 _HALVINGS = 18
-"""To less than a hundred thousandth of how far shifts may lie apart."""
+"""Number of halvings of a bisection; the error is below 1e-5 of the initial interval."""
 
 _ROUNDS, _CLOSE = 60, 1e-3
-"""Of raking, and how near the means of segments are to what they shall be when it may end."""
+"""Largest number of rounds of raking, and the error of segments' means at which it stops."""
 
 _LEAST_SLOPE = 0.05
-"""Of a mean's log odds, where everybody's rise by one: the inverse is how long steps are, at most of this."""
+"""Smallest slope by which a Newton step is divided.
+
+The slope is the change of a mean's log odds if everybody's log odds rise by one. The bound keeps steps short.
+"""
 
 _INSIDE = 1e-6
-"""Of the ends of [0, 1], which means stay away from."""
+"""Smallest distance of means from 0 and 1, so that their log odds are finite."""
 
 
 class Levels(Protocol):
-    """What is added to log odds."""
+    """Rule for shifting log odds."""
 
     def fitted(self, odds: FloatArray) -> Any:
-        """What is to be added to those of the pilot (n, K) for them to have the means."""
+        """Return the parameters of the shift that gives the pilot's log odds (n, K) the target means."""
 
     def at(self, contexts: FloatArray, fitted: Any) -> FloatArray:
-        """(m, K) or (K,) what that is at other people."""
+        """Return the shifts of these users, shape (m, K), or (K,) if they are the same for everybody."""
 
     def off(self, odds: FloatArray) -> float:
-        """How far any mean of the pilot is from what it shall be, with what was added."""
+        """Return the largest error of a mean of the pilot, given its shifted log odds (n, K)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForAll:
-    """A constant an arm: rates (K,) are means over everybody, in (0, 1)."""
+    """One constant per arm; `rates` (K,) are the target means over everybody, in (0, 1)."""
 
     rates: FloatArray
 
     def fitted(self, odds: FloatArray) -> FloatArray:
-        """(K,) shifts."""
+        """Return the shift of each arm (K,)."""
         return _shifts(odds, self.rates)
 
     def at(self, contexts: FloatArray, fitted: FloatArray) -> FloatArray:
-        """The same for everybody."""
+        """Return the shifts (K,), which are the same for everybody."""
         return fitted
 
     def off(self, odds: FloatArray) -> float:
-        """Nothing to speak of."""
+        """Return the largest error of a mean, which is the error of the bisection."""
         return float(np.abs(expit(odds).mean(axis=0) - self.rates).max())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InSegments:
-    """What differs from segment to segment.
+    """Shifts that differ between the segments of each column.
 
     Attributes:
-        pilot: (n, d) people on whom means are taken.
-        segments: of one column each.
-        targets: (S, K) mean rewards in (0, 1) of each column's segments, of one mean in all columns.
-        sharp: of each column, whether arms step at the edges or change in between.
-        centres: (S,) of each column, where the middle person of a segment is.
+        pilot: Contexts of the users over whom means are computed, shape (n, d).
+        segments: Segments, one entry per column.
+        targets: Target means in (0, 1) of each column's segments, shape (S, K). Their means over all users
+            are the same in every column.
+        sharp: For each column, True if arms step at the edges and False if they change in between.
+        centres: Centres of each column's segments, shape (S,).
     """
 
     pilot: FloatArray
@@ -90,7 +95,7 @@ class InSegments:
         *,
         sharp: Sequence[bool],
     ) -> Self:
-        """Means (S, K) are moved until those of all people are the rates (K,) in every column."""
+        """Create the rule; means (S, K) are shifted so that the means over all users are the rates (K,)."""
         targets = []
         for one, mean in zip(segments, means, strict=True):
             weights, odds = one.members(pilot).mean(axis=0), logit(mean)
@@ -104,7 +109,10 @@ class InSegments:
         )
 
     def fitted(self, odds: FloatArray) -> list[FloatArray]:
-        """(S, K) of each column, by raking: one column after the other, until all hold."""
+        """Return the shifts (S, K) of each column.
+
+        They are found by raking: columns are fitted one after the other until all targets are met.
+        """
         bases = self._bases(self.pilot)
         found = [np.zeros_like(target) for target in self.targets]
         for _ in range(_ROUNDS):
@@ -126,7 +134,7 @@ class InSegments:
         return found
 
     def off(self, odds: FloatArray) -> float:
-        """The mean that is farthest off, of segments in which somebody is."""
+        """Return the largest error of a segment's mean; segments without users do not count."""
         paid = expit(odds)
         each = zip(self._weights, self.targets, strict=True)
         return max(
@@ -136,17 +144,17 @@ class InSegments:
 
     @cached_property
     def _weights(self) -> list[FloatArray]:
-        """(n, S) of each column: with which the pilot's means are taken."""
+        """Weights (n, S) for the means of each column's segments over the pilot."""
         members = [one.members(self.pilot) for one in self.segments]
         return [one / np.maximum(one.sum(axis=0), 1.0) for one in members]
 
     def at(self, contexts: FloatArray, fitted: list[FloatArray]) -> FloatArray:
-        """(m, K) the sum of what all columns add."""
+        """Return the shifts (m, K) of these users, summed over columns."""
         each = zip(self._bases(contexts), fitted, strict=True)
         return np.asarray(sum(basis @ one for basis, one in each))
 
     def _bases(self, contexts: FloatArray) -> list[FloatArray]:
-        """(m, S) of each column: weights of its segments at these people."""
+        """Return, for each column, the weights (m, S) of its segments for these users."""
         return [
             one.members(contexts) if sharp else one.between(contexts, centres)
             for one, sharp, centres in zip(self.segments, self.sharp, self.centres, strict=True)
@@ -154,7 +162,7 @@ class InSegments:
 
 
 def _shifts(odds: FloatArray, rates: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """(K,) what makes the weighted mean of expit(odds (n, K) + shift) every arm's rate, by bisection."""
+    """Return shifts (K,) with which the weighted mean of expit(odds (n, K) + shift) is each arm's rate."""
     reach = np.abs(odds).max() + np.abs(logit(rates)).max() + 1.0
     low, high = np.full(len(rates), -reach), np.full(len(rates), reach)
     for _ in range(_HALVINGS):

@@ -1,4 +1,4 @@
-"""Answers of `plan`: `PrivacyPlan`, with its text, its table and its picture."""
+"""Result of `plan`: `PrivacyPlan`, with its text, its table and its picture."""
 
 import json
 import math
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["PrivacyPlan", "TrustAnswer"]
 
 BANNER = "Simulated from public facts: nobody was asked, and nothing here is a release."
-"""Said of every plan."""
+"""Text on every plan."""
 
 FEWEST_WORLDS = 4
-"""Simulated worlds below which an answer is called preliminary: with fewer, what is typical of other worlds
-(`answers.COUNTS`) weighs more in its interval than the worlds themselves."""
+"""Number of simulated worlds below which an answer is preliminary. With fewer, typical values of other worlds
+(`answers.COUNTS`) have more weight in its interval than the worlds themselves."""
 
 _CODE = {
     "GPBandit": "central.GPBandit(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), horizon={users}, "
@@ -30,7 +30,7 @@ _CODE = {
     "Spec": "local.Spec(privacy=LocalDP(epsilon={epsilon:g}), ...)",
     "Spec smooth": 'local.Spec(privacy=LocalDP(epsilon={epsilon:g}), learner="smooth", ...)',
 }
-"""Policy -> how it is written, with contexts, arms and reward range where the dots are."""
+"""Policy -> code that creates it. The dots stand for contexts, arms and reward range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +38,19 @@ class TrustAnswer:
     """Answer of a plan for one trust model.
 
     Attributes:
-        trust: whom people trust.
-        policy: which policy to take, a name of `lab.comparing.RIVALS`.
-        epsilon: smallest that reaches the target with the certainty asked for, with all users; or None.
-        people: fewest that reach it at the promise; None: not even all users.
-        along_epsilon, along_people: predicted shares; None where nothing is learned even without privacy.
-        better_after: people after whom, in half of the worlds, decisions are better than the best fixed arm;
-            None: in less than half of them.
-        better_at: epsilon at which that was simulated: the smallest tried that is no smaller than `epsilon`,
-            or the largest where the target is not reachable; None: nothing was simulated.
+        trust: Trust model.
+        policy: Recommended policy, a name of `lab.comparing.RIVALS`.
+        epsilon: Smallest epsilon that reaches the target with the requested certainty for all users; None if
+            there is none.
+        people: Smallest number of users that reaches the target at the promised epsilon; None if all users
+            are too few.
+        along_epsilon: Predicted retained uplift by epsilon; None if nothing is learned even without privacy.
+        along_people: Predicted retained uplift by number of users; None if nothing is learned even without
+            privacy.
+        better_after: Number of users after which half of the worlds' decisions are better than the best fixed
+            arm; None if fewer than half of the worlds get there.
+        better_at: Epsilon at which `better_after` was simulated. It is the smallest simulated one that is at
+            least `epsilon`, or the largest if the target is not reachable; None without a simulation.
     """
 
     trust: str
@@ -60,11 +64,11 @@ class TrustAnswer:
 
     @property
     def reachable(self) -> bool:
-        """Return whether some epsilon that may be promised reaches the target."""
+        """Return True if an epsilon up to the largest one allowed reaches the target."""
         return self.epsilon is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, without the curves; epsilon to two digits, upwards."""
+        """Return a JSON-ready dictionary without the curves, with epsilon rounded up to two digits."""
         return {
             "reachable": self.reachable,
             "epsilon": None if self.epsilon is None else _up(self.epsilon),
@@ -80,15 +84,17 @@ class PrivacyPlan:
     """Predicted cost of privacy: a simulation from public facts, with no release and no promise.
 
     Attributes:
-        source: facts, or a public table.
-        users: people to come.
-        target, certainty: what is to be kept of the non-private uplift, and with which probability.
-        largest_epsilon, promise, delta: what may be promised, what the number of people was asked at, and
-            delta of central promises.
-        answers: trust model -> answer.
-        worlds: how many were simulated.
-        seconds: how long that took.
-        banner: says what it rests on.
+        source: Facts, or a public table.
+        users: Number of users to come.
+        target: Retained uplift to reach.
+        certainty: Probability with which the target is to be reached.
+        largest_epsilon: Largest epsilon that may be promised.
+        promise: Epsilon for which the number of users is computed.
+        delta: Probability with which the central guarantee may fail.
+        answers: Answer of each trust model.
+        worlds: Number of simulated worlds.
+        seconds: Time of the simulation, in seconds.
+        banner: Statement that the plan is a simulation and no release.
     """
 
     source: Facts | TableBandit = field(repr=False)
@@ -105,7 +111,7 @@ class PrivacyPlan:
 
     @property
     def preliminary(self) -> bool:
-        """Return whether the answer rests on so few simulated worlds that it may still change much."""
+        """Return True if there are so few simulated worlds that the answer may still change much."""
         return 0 < self.worlds < FEWEST_WORLDS
 
     def __str__(self) -> str:
@@ -148,17 +154,17 @@ class PrivacyPlan:
         return lines
 
     def settings(self, trust: str) -> str | None:
-        """The policy to take, and with which promise, as one writes it; None: not reachable."""
+        """Return code that creates the recommended policy, or None if the target is not reachable."""
         answer = self.answers[trust]
         if answer.epsilon is None:
             return None
         return _CODE[answer.policy].format(epsilon=_up(answer.epsilon), delta=self.delta, users=self.users)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row a trust model and place of either curve: share, its interval, error, scatter of a run.
+        """Return one row per trust model and place on a curve: share, interval, error and scatter of a run.
 
-        Where the curves meet, at the promise and all users, they say two things: each is a prediction of its
-        own, made increasing along its axis, from the same runs there and other ones beside.
+        The two curves meet at the promised epsilon and all users, and may differ there. Each is made
+        increasing along its own axis, and so also depends on runs at its other places.
         """
         found = []
         for answer in self.answers.values():
@@ -172,7 +178,7 @@ class PrivacyPlan:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the answers and `to_rows`."""
+        """Return a JSON-ready dictionary of the answers and `to_rows`."""
         return {
             "banner": self.banner,
             "users": self.users,
@@ -190,18 +196,18 @@ class PrivacyPlan:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON."""
+        """Return `to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def picture(self) -> "Figure":
-        """Predicted shares along epsilon and along people, with their intervals and the target."""
+        """Draw the predicted retained uplift by epsilon and by number of users, with intervals and target."""
         from dpbandits.lab.planning.pictures import plan_picture
 
         return plan_picture(self.to_dict())
 
 
 def _up(epsilon: float) -> float:
-    """To two digits, upwards."""
+    """Return epsilon rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
     return float(f"{math.ceil(epsilon / unit - 1e-9) * unit:.2g}")
 

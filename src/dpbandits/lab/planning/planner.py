@@ -1,10 +1,11 @@
-"""`plan`: what privacy will cost, before a single person is asked.
+"""`plan`: predict the cost of privacy without data.
 
-Worlds in which the facts hold are drawn one after the other; in each, two non-private policies and private
-ones of every trust model decide for the same people, with the same luck. Their shares of the uplift of the
-better non-private one give the answer (`dpbandits.lab.planning.answers`), a first one after few worlds and
-better ones until the means are known well enough or the time is up. Where an answer lies between two epsilons
-that were tried, one between them is tried next.
+The planner draws worlds in which the facts hold. In each, two non-private policies and the private policies
+of every trust model decide for the same users with the same random rewards. The retained uplift, relative to
+the better non-private policy, gives the answer (`dpbandits.lab.planning.answers`).
+
+The first answer comes after few worlds. It is improved until the means are precise or the time is up. If an
+answer lies between two simulated epsilons, the next step simulates one between them.
 """
 
 import time
@@ -48,40 +49,40 @@ __all__ = ["PlannedCell", "apart_of", "plan", "references"]
 TRUSTS = ("central", "local")
 
 CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
-"""Candidates of each trust model: the one that earns most in the first worlds is taken."""
+"""Candidate policies of each trust model; the one that earns most in the first worlds is used."""
 
 EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
-"""Epsilons at which shares are computed, up to the largest that may be promised."""
+"""Epsilons that are simulated, up to the largest one that may be promised."""
 
 PARTS = (10, 3, 1)
-"""Shares of the users at which the number of people is looked at: users/10 and so on."""
+"""Divisors of the number of users, for the curve by number of users: users/10, users/3 and users."""
 
 FIRST, STEP, MOST = 2, 2, 16
-"""Worlds before the first answer, between two, and at most."""
+"""Number of worlds before the first answer, number between two answers, and largest number."""
 
 _RUNS = 2
-"""In every world; one before the first answer."""
+"""Runs in each world; the first answer uses one."""
 
 PRECISION = 0.025
 """Standard error of the mean share at which more worlds are not needed."""
 
 _LEAST_PEOPLE = 50
 _BETWEEN = 3
-"""Epsilons, at most, that are tried between those of the grid, in each trust model."""
+"""Largest number of epsilons between those of the grid that are simulated for each trust model."""
 
 _CLOSE = 1.25
-"""Two epsilons within this ratio need none between them."""
+"""Ratio of two epsilons up to which none between them is simulated."""
 
 _SHARP, _SHARP_SEGMENTS = 0.3, 0.5
-"""Largest half width of every arm's rate, and of its rates in segments, as a share of the effect, up to which
-bands are those of facts with such rates. On the tuning worlds they were .08 to .25, and .12 to .4."""
+"""Largest half width of an arm's rate, and of its rates in segments, for the narrower intervals `OF_RATES`
+and `OF_SEGMENTS`; both as shares of the effect. On the tuning worlds they were .08 to .25, and .12 to .4."""
 
 _LEAST_TOLD = 0.15
-"""Smallest reward, as a share of the effect, of giving segments of one column their best arms, for bands to
-be those of facts with segments."""
+"""Smallest gain from giving segments of one column their best arms, as a share of the effect, for the
+intervals `OF_SEGMENTS`."""
 
 _SIGNAL = 3.0
-"""Standard errors that the mean non-private uplift lies above zero, where there is something to learn."""
+"""Number of standard errors by which the mean non-private uplift must exceed zero, to count as learnable."""
 
 
 class PlannedCell(NamedTuple):
@@ -93,10 +94,10 @@ class PlannedCell(NamedTuple):
 
 
 def references(people: int) -> tuple[PlannedCell, PlannedCell]:
-    """Return non-private policies: in each world shares are relative to the better of both.
+    """Return the two non-private policies; shares in each world are relative to the better one.
 
-    GP-UCB, and the recommended central policy with next to no noise: where columns are many, the former may
-    learn less than private policies do, and a share of that would say nothing of what privacy costs.
+    They are GP-UCB, and the recommended central policy with almost no noise. With many columns, GP-UCB may
+    learn less than private policies do, so that a share of its uplift would not measure the cost of privacy.
     """
     return PlannedCell(NON_PRIVATE, None, people), PlannedCell("GPBandit", LARGEST_EPSILON, people)
 
@@ -122,34 +123,35 @@ def plan(
     watch: Callable[[PrivacyPlan], object] | None = None,
     **known: Any,
 ) -> PrivacyPlan:
-    """Say what privacy will cost a decision, from public facts alone.
+    """Predict the cost of privacy for a decision from public facts alone.
 
     Args:
-        users: people to come, one decision each; 50 or more.
-        facts: known facts; or the arguments of `Facts` by name (`contexts=`, `arms=`, `effect=`, ...).
-        table: people like those to come, with the reward of every arm for each, instead of facts. They are
+        users: Number of users to come, with one decision each; 50 or more.
+        facts: Public facts. You can pass the arguments of `Facts` by name instead (`contexts=`, `arms=`,
+            `effect=`, ...).
+        table: Public table of similar users with the reward of every arm, instead of facts; its users are
             resampled.
-        public: True states that everybody may see the table, and a table is refused without it. Planning on
+        public: True states that everybody may see the table; a table is refused without it. Planning on
             private data would use the data, and there is no mechanism for that.
-        target: retained uplift to reach, as a share of the non-private uplift.
-        certainty: probability, over the worlds that may come, with which the target is to be reached.
-        epsilon: largest epsilon that may be promised.
-        promise: epsilon for which the number of people is computed; at most `epsilon`.
-        delta: probability with which a central guarantee may fail.
+        target: Retained uplift to reach, as a share of the non-private uplift.
+        certainty: Probability, over possible worlds, with which the target is to be reached.
+        epsilon: Largest epsilon that may be promised.
+        promise: Epsilon for which the number of users is computed; at most `epsilon`.
+        delta: Probability with which a central guarantee may fail.
         trusts: "central", "local" or both. The outsourced trust model optimises over a table's rows and gives
-            nobody an arm: it has no retained uplift.
-        seconds: time after which no further worlds are begun; None continues until the means are precise.
-        worlds: largest number of worlds.
-        jobs: processes; -1 for all cores.
-        seed: of the first world.
-        cache: file of JSON lines; what it holds for the same facts is not simulated again.
-        watch: called with every answer, from the first on.
+            nobody an arm, so it has no retained uplift.
+        seconds: Time after which no further worlds are begun; None continues until the means are precise.
+        worlds: Largest number of worlds.
+        jobs: Number of processes; -1 for all cores.
+        seed: Seed of the first world.
+        cache: Path of a file of JSON lines; results that it contains for the same facts are reused.
+        watch: Function that is called with every answer, including the first.
 
     Returns:
         The last `PrivacyPlan`. For the same number of worlds it is the same on every machine.
 
     Raises:
-        InvalidParameter: numbers out of range, no facts, or a table that is not said to be public.
+        InvalidParameter: Numbers are out of range, facts are missing, or the table is not declared public.
         MissingExtra: joblib is not installed and jobs is not 1.
 
     Example:
@@ -161,7 +163,9 @@ def plan(
         False
     """
     if _checks.number(epsilon, name="epsilon") > LARGEST_EPSILON:
-        raise InvalidParameter(f"epsilon is {epsilon:g}: beyond {LARGEST_EPSILON:g} it protects nobody")
+        raise InvalidParameter(
+            f"epsilon is {epsilon:g}, expected at most {LARGEST_EPSILON:g}: a larger one protects nobody"
+        )
     planner = _Planner(
         users=_checks.integer(users, name="users", minimum=_LEAST_PEOPLE),
         source=_source(facts, table, known, public=public),
@@ -175,7 +179,7 @@ def plan(
         cache=None if cache is None else Path(cache),
     )
     if not planner.trusts or not (seconds is None or seconds >= 0):
-        raise InvalidParameter("trusts, seconds: expected at least one trust model, and no time below zero")
+        raise InvalidParameter("trusts, seconds: expected at least one trust model, and seconds >= 0")
     return planner.answer(
         seed=seed,
         most=_checks.integer(worlds, name="worlds", minimum=2),
@@ -199,23 +203,24 @@ def _source(
             raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")
         return Facts(**known) if facts is None else _checks.an(facts, Facts, name="facts", pass_="Facts(...)")
     if facts is not None or known:
-        raise InvalidParameter("table: people are resampled as they are; leave the facts out")
+        raise InvalidParameter("table: expected a table or facts, not both: leave the facts out")
     if public is not True:
         raise InvalidParameter(
-            "table: planning on data is a use of it. No private mechanism for that is built, and no ledger "
-            "account can pay for it: pass public=True if everybody may see this table, or plan from facts"
+            "table: planning on a table uses its data, and no private mechanism for that is built: pass "
+            "public=True if everybody may see this table, or plan from facts"
         )
     made: TableBandit = _checks.an(table, TableBandit, name="table", pass_="lab.worlds.table_from_toml(...)")
     if made.persons is not None:
-        raise InvalidParameter("table: expected one row a person, to be resampled")
+        raise InvalidParameter("table: expected one row per user (a table without a column of users)")
     return made
 
 
 @dataclass(frozen=True)
 class _Worlds:
-    """(seed, people) -> a world: `Trial.make_world`. Equal where the source is, in every process.
+    """Function (seed, people) -> world, for `Trial.make_world`.
 
-    Two seeds after each other, the first of them even, are two crowds of one world.
+    Objects with equal sources are equal, also in other processes. An even seed and the next one give two
+    crowds of one world.
     """
 
     source: Facts | TableBandit = field(compare=False)
@@ -227,14 +232,14 @@ class _Worlds:
 
 @lru_cache(maxsize=4)
 def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
-    """One world; kept while several policies are tried in it."""
+    """Return one world; it is cached because several policies are simulated in it."""
     if isinstance(worlds.source, Facts):
         return worlds.source.world(seed // _RUNS, people, crowd=seed % _RUNS)
     return _resampled(worlds.source, seed, people)
 
 
 def apart_of(source: Facts | TableBandit) -> Apart:
-    """Return the typical spread between worlds of this source; vague statements do not reduce it."""
+    """Return the typical spread between worlds of this source; wide bounds do not reduce it."""
     if not isinstance(source, Facts):
         return OF_TABLES
     effect = sum(source.beliefs["effect"])
@@ -249,12 +254,12 @@ def apart_of(source: Facts | TableBandit) -> Apart:
 
 
 def _widest(beliefs: Sequence[Between]) -> float:
-    """The widest of them; infinite where there are none."""
+    """Return the width of the widest belief, or infinity if there are none."""
     return max((one.high - one.low for one in beliefs), default=np.inf)
 
 
 def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
-    """People of a table: each once where there are enough, else drawn again."""
+    """Resample users of a table, without replacement if there are enough and with replacement otherwise."""
     rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
     rows = rng.permutation(n)[:people] if people <= n else rng.integers(n, size=people)
     expected = None if table.expected is None else table.expected[rows]
@@ -265,7 +270,7 @@ def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
 
 @dataclass(eq=False, kw_only=True)
 class _Planner:
-    """One plan on its way: which places are simulated, and what came of them."""
+    """State of one plan: the cells to simulate, and the results so far."""
 
     users: int
     source: Facts | TableBandit
@@ -298,7 +303,7 @@ class _Planner:
     def answer(
         self, *, seed: Seed, most: int, until: float | None, watch: Callable[[PrivacyPlan], object]
     ) -> PrivacyPlan:
-        """Answers until there is nothing to improve, no world left or no time; the last one."""
+        """Improve the answer until it is precise, or worlds or time run out, and return the last one."""
         began = time.monotonic()
         found = self._found(began, (), curves={})
         if isinstance(self.source, Facts) and self.source.nothing_to_learn:
@@ -335,19 +340,19 @@ class _Planner:
             self.policies[trust] = max(earned, key=lambda name: earned[name])
 
     def _places(self) -> list[PlannedCell]:
-        """Everything that a picture shows."""
+        """Return all cells that the curves need."""
         along, sizes = zip(*(self._places_of(trust) for trust in self.trusts), strict=True)
         whole = (references(size) for size in self.sizes)
         return list(dict.fromkeys(chain.from_iterable([*whole, *along, *sizes])))
 
     def _places_of(self, trust: str) -> tuple[list[PlannedCell], list[PlannedCell]]:
-        """Along epsilon and along people, of a trust model's policy."""
+        """Return the cells along epsilon, and along the number of users, for a trust model's policy."""
         policy = self.policies[trust]
         along = [PlannedCell(policy, one, self.users) for one in self.grids[trust]]
         return along, [PlannedCell(policy, self.promise, size) for size in self.sizes]
 
     def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
-        """Simulate what is missing, world by world, so that each is drawn once."""
+        """Simulate missing cells, world by world, so that each world is drawn once."""
         wanted = list(places)
         for seed in seeds:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
@@ -372,14 +377,17 @@ class _Planner:
         )
 
     def _values(self, place: PlannedCell, name: str, seeds: Sequence[Seed], runs: int = 1) -> FloatArray:
-        """(W, runs) what came of a place."""
+        """Return one field of a cell's records, shape (W, runs)."""
         found = [self._records[place][seed][name] for seed in seeds]
         return np.array(found, dtype=np.float64).reshape(-1, runs)
 
     # -- answering ------------------------------------------------------------------------------------
 
     def _curves(self, seeds: Sequence[Seed], runs: int) -> dict[str, tuple[Curve | None, Curve | None]]:
-        """Along epsilon and along people; None where even without privacy nothing is learned."""
+        """Return each trust model's curves by epsilon and by number of users.
+
+        A curve is None if nothing is learned even without privacy.
+        """
         found = {}
         for trust in self.trusts:
             along, sizes = self._places_of(trust)
@@ -412,9 +420,7 @@ class _Planner:
         )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Return whether an answer lies between two epsilons that are far apart: one between them is tried
-        next.
-        """
+        """Add an epsilon where an answer lies between two that are far apart; True if one was added."""
         found = False
         for trust, (curve, _) in curves.items():
             place = None if curve is None else curve.first(self.target)
@@ -430,9 +436,7 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Return whether every mean is known well enough; not where the worlds so far showed nothing to
-        learn.
-        """
+        """Return True if every mean is precise; False also if the worlds so far showed nothing to learn."""
         return all(
             one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
         )
@@ -476,11 +480,14 @@ class _Planner:
         )
 
     def _better_after(self, trust: str, epsilon: float, seeds: Sequence[Seed]) -> int | None:
-        """People from whom on half of the runs decide better than the best fixed arm; or None."""
+        """Return the number of users after which half of the runs decide better than the best fixed arm.
+
+        None means that fewer than half of the runs do.
+        """
         held = self._records[PlannedCell(self.policies[trust], epsilon, self.users)]
         firsts = []
         for record in (held[seed] for seed in seeds):
-            # of each run, after whom every part earns at least what that arm does; infinite if none
+            # number of users after which every later part of the run earns at least as much as the fixed arm
             below = np.flatnonzero(np.array(record["parts"]) < record["fixed"])
             ends = [0.0, *record["ends"][:-1], np.inf]
             firsts.append(ends[int(below[-1]) + 1] if len(below) else 0.0)

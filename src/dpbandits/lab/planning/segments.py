@@ -1,4 +1,4 @@
-"""`Segments`: parts of the people along a column, of which is known how many they are and what arms pay."""
+"""`Segments`: parts of the users along a column, with their shares and believed mean rewards of arms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,24 +17,25 @@ from dpbandits.tables.description import check_keys
 __all__ = ["Segments"]
 
 _LEAST_PEOPLE = 0.005
-"""Of all, in a segment."""
+"""Smallest share of all users in a segment."""
 
 _LEAST_LENGTH = 1e-6
-"""Of a column's range, in a segment."""
+"""Smallest length of a segment, as a share of the column's range."""
 
 _OFF = 0.02
-"""That parts of the people may miss one by, as they are rounded."""
+"""Largest error of the sum of the segments' shares, which are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Segments:
-    """Parts of the people along a column: its categories, or between edges of its range.
+    """Parts of the users along one column: its categories, or intervals of its range.
 
     Attributes:
-        column: number of the column; at: its coordinate in a context.
-        edges: (S - 1,) increasing, in (0, 1); None: every category is a segment.
-        people: (S,) parts of the people, of sum 1.
-        rates: (S, K) believed mean reward of every arm in every segment; None: nobody says.
+        column: Number of the column.
+        at: First coordinate of the column in a context.
+        edges: Edges between segments, increasing, in (0, 1), shape (S - 1,); None for categories.
+        people: Shares of the users, with sum 1, shape (S,).
+        rates: Believed mean reward of every arm in every segment, shape (S, K); None if unknown.
     """
 
     column: int
@@ -47,9 +48,13 @@ class Segments:
     def all_in(
         cls, said: object, schema: Schema, labels: Sequence[str], bounds: RewardRange, *, room: float
     ) -> tuple[Self, ...]:
-        """Those of all columns that something is said of; InvalidParameter where it makes no sense."""
+        """Return the segments of all columns in `said`.
+
+        Raises:
+            InvalidParameter: A section of a column is malformed or contradicts the schema.
+        """
         if not isinstance(said, Mapping):
-            raise InvalidParameter("segments: expected a section of a column, by its name")
+            raise InvalidParameter("segments: expected a mapping from a column's name to its section")
         check_keys(said, "segments", required=set(), optional=set(schema.names))
         widths = np.cumsum([0, *(column.width for column in schema.columns.values())])
         between = bounds.low + room, bounds.high - room
@@ -59,7 +64,7 @@ class Segments:
                 continue
             where, section = f"segments.{name}", said[name]
             if not isinstance(column, Range | Categories):
-                raise InvalidParameter(f"{where}: segments are of numbers and categories only")
+                raise InvalidParameter(f"{where}: only columns of numbers or categories have segments")
             if not isinstance(section, Mapping):
                 raise InvalidParameter(f"{where}: expected a section with people, until and rates")
             required = {"people"} | ({"until"} if isinstance(column, Range) else set())
@@ -89,26 +94,29 @@ class Segments:
         return tuple(found)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready: everything that worlds depend on."""
+        """Return a JSON-ready dictionary of everything that worlds depend on."""
         rates = None if self.rates is None else [[list(cell) for cell in row] for row in self.rates]
         edges = None if self.edges is None else self.edges.tolist()
         return {"column": self.column, "edges": edges, "people": self.people.tolist(), "rates": rates}
 
     def least_best(self) -> float:
-        """Mean reward that giving everybody the best arm of their segment has at the least."""
+        """Return a lower bound of the mean reward if every segment gets its best arm."""
         if self.rates is None:
             return -np.inf
         return float(self.people @ [max(cell.low for cell in row) for row in self.rates])
 
     def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(K,) each: bounds of an arm's mean over everybody, and how far rounded people move it."""
+        """Return the low and high bound of each arm's mean over all users, and its rounding error; (K,) each.
+
+        The rounding error comes from the rounded shares of users.
+        """
         cells = np.array(self.rates)  # (S, K, 2)
         moved = _OFF * (cells[:, :, 1].max(axis=0) - cells[:, :, 0].min(axis=0))
         return self.people @ cells[:, :, 0], self.people @ cells[:, :, 1], moved
 
     @property
     def told(self) -> float:
-        """What giving segments their best arms earns above the best arm for all, as is believed."""
+        """Believed mean reward of each segment's best arm, minus that of the best arm for everybody."""
         if self.rates is None:
             return 0.0
         middle = np.mean(self.rates, axis=2)
@@ -117,23 +125,26 @@ class Segments:
     # -- people ---------------------------------------------------------------------------------------
 
     def of(self, contexts: FloatArray) -> IntArray:
-        """(n,) the segment of each person."""
+        """Return the segment of each user (n,)."""
         own = contexts[:, self.at]
         if self.edges is None:
             return own.astype(np.int64)
         return np.searchsorted(self.edges, own, side="right")
 
     def members(self, contexts: FloatArray) -> FloatArray:
-        """(n, S) 1 in the own segment, else 0."""
+        """Return (n, S): 1 in the user's own segment, and 0 elsewhere."""
         return np.eye(len(self.people))[self.of(contexts)]
 
     def between(self, contexts: FloatArray, centres: FloatArray) -> FloatArray:
-        """(n, S) weights that go from 1 at a segment's centre (S,) to 0 at those of its neighbours."""
+        """Return weights (n, S) that fall from 1 at a segment's centre (S,) to 0 at the next centres."""
         eye = np.eye(len(centres))
         return np.column_stack([np.interp(contexts[:, self.at], centres, row) for row in eye])
 
     def centres(self, contexts: FloatArray) -> FloatArray:
-        """(S,) the middle person of each, or its middle where nobody is; of categories their codes."""
+        """Return the centres (S,): the users' median, or the midpoint if a segment has no users.
+
+        The centres of categories are their codes.
+        """
         if self.edges is None:
             return np.arange(len(self.people), dtype=np.float64)
         ends = np.concatenate([[0.0], self.edges, [1.0]])
@@ -147,10 +158,10 @@ class Segments:
 
 
 def _listed(said: object, count: int | None, where: str) -> list[Any]:
-    """A list, or an array of one axis; of so many where a number is said."""
+    """Return a list or an array of one axis as a list, and check its length if `count` is given."""
     found = said.tolist() if isinstance(said, np.ndarray) else said
     if isinstance(found, str | bytes) or not isinstance(found, Sequence) or count not in (None, len(found)):
-        many = f" of {count}, one a segment" if count else ""
+        many = f" of {count}, one per segment" if count else ""
         raise InvalidParameter(f"{where}: expected a list{many}")
     return list(found)
 
@@ -160,7 +171,7 @@ def _parts(said: object, count: int, where: str) -> FloatArray:
     found = np.array([finite(one, where) for one in _listed(said, count, where)])
     if found.min() < _LEAST_PEOPLE or found.max() > 1.0 or abs(found.sum() - 1.0) > _OFF:
         raise InvalidParameter(
-            f"{where}: expected parts of all people, {_LEAST_PEOPLE:g} or more (0.5 for a half), of sum 1"
+            f"{where}: expected each segment's share of all people, {_LEAST_PEOPLE:g} or more, with sum 1"
         )
     return np.asarray(found / found.sum())
 
@@ -171,7 +182,7 @@ def _edges(said: object, column: Range, where: str) -> FloatArray:
     places = np.concatenate([[0.0], (found - column.low) / column.span, [1.0]])
     if not len(found) or not (np.diff(places) >= _LEAST_LENGTH).all():
         raise InvalidParameter(
-            f"{where}: expected increasing numbers inside {column.low:g} to {column.high:g}, where all "
-            "segments but the last end"
+            f"{where}: expected the ends of all segments but the last, increasing and between "
+            f"{column.low:g} and {column.high:g}"
         )
     return np.asarray(places[1:-1])
