@@ -169,9 +169,9 @@ def test_devices_are_drawn_with_their_spec():
         ("height", AT, "'age', 'town', 'since'"),
         (("age", "age"), AT, "different"),
         ("since", {}, "'since' is a DateRange"),
-        ("age", {}, "'since' has no middle"),
-        ("age", {"age": 3, **AT}, "'age' is no other column"),
-        ("age", {"height": 3, **AT}, "'height' is no other column"),
+        ("age", {}, "'since' has no default"),
+        ("age", {"age": 3, **AT}, "'age' does not exist or is in along"),
+        ("age", {"height": 3, **AT}, "'height' does not exist or is in along"),
     ],
 )
 def test_columns_that_cannot_be_drawn_are_refused(along, at, said):

@@ -1,4 +1,4 @@
-"""Pages that stand alone: one HTML file in the house style, its pictures inside."""
+"""Template of self-contained reports: one HTML file with the project's style and embedded pictures."""
 
 from string import Template
 
@@ -34,4 +34,4 @@ $body
 </body>
 </html>
 """)
-"""A whole page; its title, banner and body are HTML."""
+"""Template of a page. `title`, `banner` and `body` are HTML and must be escaped before."""

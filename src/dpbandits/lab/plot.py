@@ -1,13 +1,12 @@
-"""Pictures: of policies in worlds, of what was released, of a budget; and the house style that all share.
+"""Pictures of policies, releases and budgets, and the style that all pictures share.
 
-- `along_rounds`, `along_epsilons`: what policies earn or miss in worlds, run at once.
-- `released`: what a policy says of its arms, along one or two columns of a context.
-- `budget_left`: of accounts.
+- `along_rounds`, `along_epsilons`: run policies in worlds and draw their rewards or regret.
+- `released`: draw a policy's predictions along one or two columns of a context.
+- `budget_left`: draw what accounts have spent.
 
-One palette, quiet axes, error bands, no chart junk. Colours are Okabe and Ito's, told apart by colour-blind
-readers; every line has a dash of its own, every row of points a mark, and maps grow lighter, so that all can
-be read in grey. Each picture says at its foot whether it is a release or an evaluation on data that one may
-look at.
+The colours are Okabe and Ito's, which colour-blind readers can distinguish. Every line has its own dash and
+mark, and maps use one scale of lightness, so that pictures are readable in grey. The foot of each picture
+says whether it shows a release or an evaluation.
 """
 
 import base64
@@ -79,7 +78,7 @@ LINES: tuple[tuple[str, Any, str], ...] = (
     ("amber", (0, (1, 1)), "P"),
     ("sky", (0, (8, 3)), "X"),
 )
-"""Colours, dashes and marks of several lines, in their order: each can be told from the others in grey."""
+"""Colours, dashes and marks of lines, in order. Lines can be distinguished in grey."""
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -98,7 +97,13 @@ _STYLE: dict[Any, Any] = {
 def new_figure(
     *, width: float = 7.2, height: float = 3.6, columns: int = 1, rows: int = 1
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure in the house style, sizes in inches, and its axes from left to right, row after row.
+    """Create a figure in the project's style; return it and its axes, row by row from left to right.
+
+    Args:
+        width: Width in inches.
+        height: Height in inches.
+        columns: Number of columns of axes.
+        rows: Number of rows of axes.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -115,7 +120,7 @@ def new_figure(
 
 @cache
 def _picture() -> "type[Figure]":
-    """A figure that a notebook shows, whichever backend there is."""
+    """Return a class of figures that notebooks show with any backend."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -129,11 +134,13 @@ def _picture() -> "type[Figure]":
 def panels(
     rows: Sequence[dict[str, Any]], *, width: float, margin: float = 0.0, height: float = 4.2
 ) -> "tuple[Figure, list[tuple[Axes, str, list[dict[str, Any]]]]]":
-    """A figure with a panel a world of a study's rows, and every panel: axes, world and rows.
+    """Create a figure with one panel per world; return it and each panel's axes, world and rows.
 
     Args:
-        rows: see `lab.study`; worlds stand in the order in which they come.
-        width, margin, height: inches of a panel, beside all panels, of the figure; at least 7.2 wide.
+        rows: Rows of a study (see `lab.study`), which determine the order of worlds.
+        width: Width of a panel in inches; the whole figure is at least 7.2 wide.
+        margin: Width beside the panels in inches.
+        height: Height of the figure in inches.
     """
     worlds = list(dict.fromkeys(row["world"] for row in rows))
     whole = max(7.2, margin + width * len(worlds))
@@ -154,7 +161,7 @@ def draw_band(
     errors: float = 2.0,
     **line: Any,
 ) -> None:
-    """A curve and a band of `errors` standard errors around it; `line` goes to matplotlib."""
+    """Draw a curve and a band of `errors` standard errors around it; `line` is passed to matplotlib."""
     middle, half = np.asarray(mean, dtype=np.float64), errors * np.asarray(error, dtype=np.float64)
     axes.plot(x, middle, color=PALETTE[colour], **line)
     axes.fill_between(x, middle - half, middle + half, color=PALETTE[colour], alpha=0.15, linewidth=0)
@@ -163,32 +170,32 @@ def draw_band(
 def draw_points(
     axes: "Axes", x: ArrayLike, mean: ArrayLike, error: ArrayLike, *, colour: str, **line: Any
 ) -> None:
-    """Points, joined, with bars of two standard errors; `line` goes to matplotlib."""
+    """Draw joined points with bars of two standard errors; `line` is passed to matplotlib."""
     bars = 2.0 * np.asarray(error, dtype=np.float64)
     axes.errorbar(x, mean, bars, color=PALETTE[colour], **{"marker": "o", "capsize": 3, **line})
 
 
 def label_axes(axes: "Axes", *, title: str, x: str, y: str = "") -> None:
-    """Title at the left in bold, and what the axes show."""
+    """Set the title, bold and on the left, and the labels of both axes."""
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
 
 def add_legend(axes: "Axes") -> None:
-    """A legend to the right of the axes, where it covers nothing."""
+    """Add a legend to the right of the axes, where it covers nothing."""
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
 
 
 def to_png(figure: "Figure") -> bytes:
-    """The figure as PNG bytes."""
+    """Return the figure as PNG bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
 
 
 def to_svg(figure: "Figure") -> bytes:
-    """The figure as SVG bytes, the same for the same figure."""
+    """Return the figure as SVG bytes; equal figures give equal bytes."""
     import matplotlib as mpl
 
     buffer = io.BytesIO()
@@ -198,24 +205,24 @@ def to_svg(figure: "Figure") -> bytes:
 
 
 def to_data_uri(png: bytes) -> str:
-    """PNG bytes as a data URI, for pages that stand alone."""
+    """Return PNG bytes as a data URI, for self-contained pages."""
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def add_foot(figure: "Figure", text: str) -> None:
-    """Write under the picture what it is."""
+    """Write a note below the picture."""
     figure.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="#606060")
 
 
 # -- policies in worlds ----------------------------------------------------------------------------
 
 Maker = Callable[..., Policy]
-"""(world, seed) -> a fresh policy, as `repeat` takes it."""
+"""Function (world, seed) -> fresh policy; see `repeat`."""
 MakeWorld = Callable[[Seed], Any]
-"""seed -> a world."""
+"""Function seed -> world."""
 
 _MOST_POINTS = 200
-"""Largest number of points of a curve along rounds: more cannot be seen."""
+"""Largest number of points of a curve along rounds; more are not visible."""
 
 Measure = Literal["reward", "regret"]
 
@@ -231,21 +238,23 @@ def along_rounds(
     jobs: int = 1,
     progress: bool = False,
 ) -> "Figure":
-    """Run policies in worlds, and draw mean reward so far, or regret summed up, along rounds.
+    """Run policies in worlds, and draw the mean reward so far, or the cumulative regret, by round.
 
-    A panel a world, a line a policy, with a band of two standard errors where there are several seeds. It is
-    an evaluation on data that one may look at, and says so.
+    The figure has one panel per world and one line per policy. With several seeds, a band shows two standard
+    errors. The picture is an evaluation, not a release, and says so.
 
     Args:
-        policies: name -> (world, seed) -> a fresh policy, as in `lab.evaluation.repeat`.
-        worlds: name -> seed -> a world; or one such function.
-        seeds: as in `repeat`; see `report_seeds`.
-        what: "reward", or "regret" where a world knows its mean rewards.
-        rounds, jobs, progress: as in `repeat`.
+        policies: For each name, a function (world, seed) -> fresh policy; see `lab.evaluation.repeat`.
+        worlds: For each name, a function seed -> world; or one such function.
+        seeds: Seeds of the runs; see `report_seeds`.
+        what: "reward", or "regret" if the world knows its mean rewards.
+        rounds: Number of rounds; see `repeat`.
+        jobs: Number of processes.
+        progress: Show progress on standard error.
 
     Raises:
-        InvalidParameter: no policies or worlds, or as `repeat`.
-        InvalidData: regret where mean rewards are not known.
+        InvalidParameter: There are no policies or worlds, or `repeat` rejects the arguments.
+        InvalidData: The world does not know its mean rewards, which regret needs.
         MissingExtra: matplotlib is not installed.
     """
     figure, axes, places = _figure_of(worlds, what)
@@ -279,19 +288,27 @@ def along_epsilons(
     jobs: int = 1,
     progress: bool = False,
 ) -> "Figure":
-    """Run one policy at several epsilons, and draw its mean reward, or its whole regret, along them.
+    """Run one policy at several epsilons, and draw its mean reward, or its regret, by epsilon.
 
-    A panel a world; bars and bands are two standard errors. It is an evaluation on data that one may look at,
-    and says so.
+    The figure has one panel per world. Bars and bands show two standard errors. The picture is an evaluation,
+    not a release, and says so.
 
     Args:
-        make: (world, seed, epsilon=) -> a fresh policy.
-        worlds: name -> seed -> a world; or one such function.
-        epsilons: positive.
-        beside: name -> (world, seed) -> a policy without an epsilon: a line across.
-        seeds, what, rounds, jobs, progress: as in `along_rounds`.
+        make: Function (world, seed, epsilon=) -> fresh policy.
+        worlds: For each name, a function seed -> world; or one such function.
+        epsilons: Epsilons, above 0.
+        beside: For each name, a function (world, seed) -> policy without an epsilon, drawn as a horizontal
+            line.
+        seeds: Seeds of the runs; see `report_seeds`.
+        what: "reward", or "regret" if the world knows its mean rewards.
+        rounds: Number of rounds; see `repeat`.
+        jobs: Number of processes.
+        progress: Show progress on standard error.
 
-    Raises: as `along_rounds`, and InvalidParameter for no epsilons, or one that is not above zero.
+    Raises:
+        InvalidParameter: There are no epsilons, or one is not above 0; see also `along_rounds`.
+        InvalidData: The world does not know its mean rewards, which regret needs.
+        MissingExtra: matplotlib is not installed.
     """
     marks = sorted(_checks.number(one, name="an epsilon") for one in epsilons)
     if not marks:
@@ -326,7 +343,10 @@ _MEASURES = {"reward": "mean reward", "regret": "regret"}
 
 
 def _curves(run: Repetitions, what: Measure) -> FloatArray:
-    """(R, T) of every run: mean reward so far, of means where they are known, or regret summed up."""
+    """Return, for every run, the mean reward so far or the cumulative regret, shape (R, T).
+
+    The mean reward uses expected rewards if they are known.
+    """
     if what == "reward":
         earned = [one.rewards if one.expected is None else one.expected for one in run.results]
         return np.cumsum(earned, axis=1) / np.arange(1, len(earned[0]) + 1)
@@ -355,7 +375,7 @@ def _figure_of(
 # -- what was released -----------------------------------------------------------------------------
 
 _STEPS = {1: 101, 2: 61}
-"""Places along a range, by how many columns are shown."""
+"""Number of places along a range, by the number of columns that are shown."""
 
 _GROUNDS = {
     "enforced": "Computed from what was released only.",
@@ -373,20 +393,20 @@ def released(
 ) -> "Figure":
     """Draw the expected reward of every arm along one or two columns of a context.
 
-    Along one, a line an arm and a band of one standard deviation; along two, a map an arm, darker where less
-    is expected. A private policy and what was published predict from releases only; of a policy without a
-    promise the picture says that it is an evaluation.
+    Along one column, each arm has a line and a band of one standard deviation. Along two, each arm has a map
+    that is darker for lower rewards. Private policies and published policies predict from releases only. For
+    a policy without a guarantee, the picture says that it is an evaluation.
 
     Args:
-        policy: a policy, or what one published; with `spec`, what a server of devices published.
-        along: one or two columns: names of the schema, or numbers of the columns of a box.
-        at: column -> where the others stand; by default in the middle of their range, or at the first
-            category.
-        spec: of `local`, whose contexts and arms are asked about.
+        policy: Policy, or the result of its `publish`. With `spec`, the version that a local server
+            published.
+        along: One or two columns, as names of the schema or numbers of the columns of a box.
+        at: Values of the other columns; by default the middle of a range and the first category.
+        spec: Spec of a local crowd, which has the contexts and arms.
 
     Raises:
-        InvalidParameter: columns that are not there, or of a kind that has no axis.
-        InvalidData: a place outside a column's range.
+        InvalidParameter: A column does not exist, or its kind has no axis.
+        InvalidData: A value is outside a column's range.
         MissingExtra: matplotlib is not installed.
     """
     asked = _Asked.of(policy, spec)
@@ -397,11 +417,11 @@ def released(
     fixed = {name: _middle(column) for name, column in asked.columns.items()} | dict(at or {})
     unknown = [name for name in fixed if name not in asked.columns or (at and name in at and name in chosen)]
     if unknown:
-        raise InvalidParameter(f"at: {unknown[0]!r} is no other column, or is drawn along")
+        raise InvalidParameter(f"at: {unknown[0]!r} does not exist or is in along: pass other columns only")
     open_ = [name for name, value in fixed.items() if value is None and name not in chosen]
     if open_:
         raise InvalidParameter(
-            f"at: {open_[0]!r} has no middle, expected a place: pass at={{{open_[0]!r}: ...}}"
+            f"at: {open_[0]!r} has no default, expected a value: pass at={{{open_[0]!r}: ...}}"
         )
     places = [_places(asked.columns[name], name, _STEPS[len(chosen)]) for name in chosen]
     grid = np.meshgrid(*(np.arange(len(place)) for place in places), indexing="ij")
@@ -420,13 +440,13 @@ def released(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Whom a picture asks, and about what.
+    """Predictions that a picture shows.
 
     Attributes:
-        predict: table -> mean and deviation.
-        columns: name -> declaration, or ends of a box's column.
-        labels: of arms; one empty where points are asked about.
-        grounds: what answers rest on.
+        predict: Function from a table to means and standard deviations.
+        columns: Declaration of each column, or its ends for a column of a box.
+        labels: Labels of the arms; one empty label for a policy over points.
+        grounds: Text on the data from which predictions are computed.
     """
 
     predict: Callable[[Mapping[Any, Any]], tuple[FloatArray, FloatArray]]
@@ -460,7 +480,7 @@ class _Asked:
         return cls(at_points, ends, ("",), grounds)
 
     def lines(self, name: Any, place: Sequence[Any], mean: FloatArray, sd: FloatArray) -> "Figure":
-        """A line an arm along one column, of means and deviations (n, K)."""
+        """Draw one line per arm along one column, from means and deviations (n, K)."""
         figure, (ax,) = new_figure()
         for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
             style: dict[str, Any] = {"colour": colour, "label": str(self.labels[arm])}
@@ -476,7 +496,7 @@ class _Asked:
         return figure
 
     def maps(self, names: Sequence[Any], places: Sequence[Sequence[Any]], mean: FloatArray) -> "Figure":
-        """A map an arm over two columns, of means (n, K)."""
+        """Draw one map per arm over two columns, from means (n, K)."""
         figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
         sides = [
             np.arange(len(place), dtype=np.float64) if isinstance(self.columns[name], Categories) else place
@@ -529,19 +549,19 @@ def _axis(name: object) -> str:
 
 @worded
 def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
-    """Draw what accounts have spent, as epsilon at their delta, and what is left of each of their limits.
+    """Draw the epsilon that accounts have spent at their delta, and the rest of each of their limits.
 
     Args:
-        ledger: that keeps them.
-        *accounts: their names.
+        ledger: Ledger with the accounts.
+        *accounts: Names of accounts.
 
     Raises:
-        InvalidParameter: no account, or one that the ledger does not have.
+        InvalidParameter: There are no names, or the ledger has no such account.
         MissingExtra: matplotlib is not installed.
     """
     _checks.an(ledger, Ledger, name="ledger", pass_="budget_left(ledger, account)")
     if not accounts:
-        raise InvalidParameter('accounts: none came, expected at least one: budget_left(ledger, "team")')
+        raise InvalidParameter('accounts: expected at least one name: budget_left(ledger, "team")')
     rows: list[tuple[str, str, float]] = []
     for name in accounts:
         balance = ledger.balance(name)
@@ -564,5 +584,5 @@ def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
     ax.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
     ax.grid(visible=False, axis="y")
     label_axes(ax, title="Spent of the budget", x="")
-    add_foot(figure, "What releases have cost, as the ledger adds it up.")
+    add_foot(figure, "Privacy cost of releases, as recorded by the ledger.")
     return figure

@@ -1,14 +1,13 @@
-"""One way to run an experiment: a cell is one method in one world under one promise, and runs once a seed.
+"""Runner for experiments: `run_cells` runs cells over seeds, in parallel, and resumes.
 
-| word | what | example |
+| term | meaning | example |
 |---|---|---|
-| `Cell` | one method in one world under one promise | block release at (1, 1e-5) |
+| `Cell` | one method in one world with one guarantee | block release at (1, 1e-5) |
 | record | one repetition of one cell, flat JSON | `{"regret": 104.2, ...}` |
-| row | a cell's records summed up, flat JSON: what tables, pictures and files are made of | |
+| row | summary of a cell's records, flat JSON, for tables, pictures and files | |
 
-`run_cells` runs cells in parallel and resumes: every record is appended to a file as soon as it is there,
-under the fingerprint of cell, settings and seed. Results of other settings are never mixed in, and a run that
-is started again runs only what is missing.
+Every record is appended to a file as soon as it is complete, with a fingerprint of cell, settings and seed.
+Results of other settings are never mixed in. A restarted run computes only missing records.
 """
 
 import hashlib
@@ -36,20 +35,22 @@ __dir__ = names_of(__name__)
 Record = dict[str, Any]
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
-"""Called with (done, total) after every repetition."""
+"""Function that is called with (done, total) after every repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One method in one world under one promise. A study's own cells are frozen dataclasses of this class.
+    """One method in one world with one guarantee.
 
-    Their fields say what tells cells apart, are JSON-ready (or dataclasses), and begin a cell's rows. They
-    say how to `simulate` one repetition, and name the rest:
+    A study derives its cells from this class as frozen dataclasses. Their fields identify a cell, are
+    JSON-ready (or dataclasses), and are the first columns of its rows. A subclass implements `simulate` and
+    may set these:
 
     Attributes:
-        counts: what rows call the number of repetitions and the first seed.
-        measures: name in a record -> names in a row of its mean and standard error (None: without).
-        at_once: seeds that `simulate_several` takes together, where that is faster than one by one.
+        counts: Names of the columns for the number of repetitions and the first seed.
+        measures: Name in a record -> names of the columns for its mean and standard error; None leaves out
+            the error.
+        at_once: Number of seeds per call of `simulate_several`, if that is faster than one by one.
     """
 
     counts: ClassVar[tuple[str, str]] = ("reps", "first_seed")
@@ -58,7 +59,7 @@ class Cell:
 
     @property
     def label(self) -> Row:
-        """Label of the cell: its fields."""
+        """Fields of the cell, as a dictionary."""
         return asdict(self)
 
     @property
@@ -68,19 +69,22 @@ class Cell:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """JSON-ready: everything that a record depends on beside name and seed."""
+        """JSON-ready settings on which a record depends besides name and seed."""
         return {}
 
     def simulate(self, seed: Seed) -> Record:
-        """One repetition; picklable, so that other processes can run it."""
+        """Run one repetition. The cell must be picklable, so that other processes can run it."""
         raise NotImplementedError
 
     def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
-        """One record a seed, each as `simulate` gives it; picklable."""
+        """Return one record per seed, each equal to that of `simulate`."""
         return [self.simulate(seed) for seed in seeds]
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
-        """Its lines, from one record a seed: mostly one, of what it is, how often it ran, and means."""
+        """Return the cell's rows from one record per seed.
+
+        By default there is one row, with the fields, the number of repetitions, and means with errors.
+        """
         row = self.label | dict(zip(self.counts, (len(records), records[0]["seed"]), strict=True))
         for name, (mean, error) in self.measures.items():
             row[mean], spread = mean_and_error(values_of(records, name))
@@ -91,35 +95,35 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """A cell and what came of it, one record a seed."""
+    """A cell and its records, one per seed."""
 
     cell: Any
     records: Sequence[Record]
 
     @property
     def rows(self) -> list[Row]:
-        """See `Cell.rows`."""
+        """Rows of the cell; see `Cell.rows`."""
         return list(self.cell.rows(self.records))
 
     def values(self, name: str) -> FloatArray:
-        """(R,) or (R, T) what every record says of `name`."""
+        """Return the values of `name` in all records, numbers (R,) or curves (R, T)."""
         return values_of(self.records, name)
 
 
 def values_of(records: Sequence[Record], name: str) -> FloatArray:
-    """(R,) numbers or (R, T) curves of that name in all records."""
+    """Return the values of `name` in all records, numbers (R,) or curves (R, T)."""
     return np.array([record[name] for record in records], dtype=np.float64)
 
 
 class KeptRecords:
-    """Records of a file of JSON lines by their keys, read once, and added to.
+    """Records of a file of JSON lines, by key. The file is read once, and new records are appended.
 
     Args:
-        path: of the file; None keeps them for as long as this lives.
-        resume: False leaves out what the file holds.
+        path: Path of the file; None keeps records in memory only.
+        resume: False ignores the records that the file contains.
 
     Attributes:
-        by_key: all records.
+        by_key: All records, by key.
     """
 
     def __init__(self, path: Path | None, *, resume: bool = True) -> None:
@@ -130,7 +134,7 @@ class KeptRecords:
                 self.by_key[kept["key"]] = kept
 
     def add(self, record: Record) -> None:
-        """Keep a record, on disk where there is a file."""
+        """Add a record, and append it to the file if there is one."""
         self.by_key[record["key"]] = record
         if self._path is not None:
             append_line(self._path, record)
@@ -145,26 +149,29 @@ def run_cells(
     resume: bool = True,
     progress: Progress | None = None,
 ) -> list[Runs]:
-    """Records of all cells at all seeds, in their order; those that `path` already holds are not run again.
+    """Run all cells at all seeds, except repetitions that `path` already contains, and return their records.
 
     Args:
-        cells: of different names or settings.
-        seeds: different.
-        path: JSON lines, appended to; None keeps nothing. Many calls share one `KeptRecords`: the
-            file is read once.
-        jobs: see `in_processes`.
-        resume: take records that a path holds; False: run everything again.
-        progress: see `Progress`.
+        cells: Cells, different in name or settings.
+        seeds: Seeds, all different.
+        path: File of JSON lines, to which records are appended; None saves nothing. Pass one `KeptRecords` to
+            many calls to read the file once.
+        jobs: Number of processes; see `in_processes`.
+        resume: Use the records that the file contains; False runs everything again.
+        progress: Function that is called after every repetition; see `Progress`.
+
+    Returns:
+        Runs of the cells, in the order of cells and seeds.
 
     Raises:
-        InvalidParameter: a repetition stands twice, jobs is 0, or records that were read are not to be used.
+        InvalidParameter: A repetition occurs twice, jobs is 0, or `resume` is False for a `KeptRecords`.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
     tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
     if len(tasks) != len(cells) * len(seeds):
-        raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
+        raise InvalidParameter("cells, seeds: a repetition occurs twice: pass different cells and seeds")
     if isinstance(path, KeptRecords) and not resume:
-        raise InvalidParameter("resume is of a path: make KeptRecords(path, resume=False)")
+        raise InvalidParameter("resume: expected True with KeptRecords: pass KeptRecords(path, resume=False)")
     kept = path if isinstance(path, KeptRecords) else KeptRecords(path, resume=resume)
     found = {key: kept.by_key[key] for key in tasks if key in kept.by_key}
     told = progress or (lambda _done, _total: None)
@@ -181,7 +188,7 @@ def run_cells(
 
 
 def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
-    """Fingerprints of cell, settings and seed."""
+    """Return the fingerprint of cell, settings and seed, with the seed, for every seed."""
     name, settings = cell.name, cell.settings
     texts = (json.dumps([name, settings, seed], sort_keys=True) for seed in seeds)
     keys = (hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts)
@@ -191,7 +198,7 @@ def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
 def _groups(
     cells: Sequence[Cell], seeds: Sequence[Seed], found: Mapping[str, Record]
 ) -> Iterator[tuple[Cell, list[tuple[str, Seed]]]]:
-    """Each cell with the keys and seeds that are missing, at most `at_once` of them together."""
+    """Yield each cell with its missing keys and seeds, at most `at_once` at a time."""
     for cell in cells:
         missing = [(key, seed) for key, seed in _keys(cell, seeds) if key not in found]
         for start in range(0, len(missing), cell.at_once):

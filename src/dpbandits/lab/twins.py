@@ -1,11 +1,11 @@
-"""`twin`: a policy's double without privacy, or in another room; from its configuration alone.
+"""`twin`: create a policy's counterpart without privacy or in another trust model, from its configuration.
 
-    twin(policy)                     # nobody is protected: what the same people would give
-    twin(policy, room="local")       # the same people, arms and epsilon, on their own devices, simulated
-    twin(spec, room="central")       # a spec's people and epsilon, with a trusted server
+    twin(policy)                     # without privacy, for the same users
+    twin(policy, room="local")       # same users, arms and epsilon, simulated with local privacy
+    twin(spec, room="central")       # a spec's users and epsilon, with a trusted server
 
-No data is copied, no account is charged, and nothing that a policy learned enters its double. It is asked and
-told as the policy is, and predicts.
+No data is copied, no account is charged, and the twin does not start from what the policy learned. A twin has
+the same methods `ask`, `tell` and `predict`.
 """
 
 import warnings
@@ -29,30 +29,36 @@ from dpbandits.tables import Schema
 __all__ = ["twin"]
 
 DELTA = 1e-6
-"""Delta of a trusted server's promise, if it is made from a local promise without one."""
+"""Delta of a central guarantee that is made from a guarantee without a delta."""
 
 _CRUMB = 1.0 - 1e-9
-"""Keeps parts of a promise from adding up to more than it by rounding."""
+"""Factor that keeps rounded parts of an epsilon from adding up to more than the whole."""
 
 
 def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **changes: Any) -> Any:
-    """The double of a policy: the same contexts, arms, reward range and seed, configuration only.
+    """Create a fresh policy with the same contexts, arms, reward range and seed.
 
     Args:
-        policy: a `GPBandit` or another policy that is asked and told, an `ExploreThenCommit`, or a
+        policy: A `GPBandit` or another policy with `ask` and `tell`, an `ExploreThenCommit`, or a
             `local.Spec`.
-        room: "lab" for one that protects nobody: `FeatureGPUCB` on the same features; of explore-then-commit
-            the same class, with as good as no noise; of a baseline the same baseline. "central" for a
-            `GPBandit`, "local" for a `LocalCrowd`; both at the same epsilon, of a round in the one and of a
-            report in the other, and for policies with contexts and arms.
-        **changes: arguments of the double that are to differ: horizon=, privacy=, seed=, or any other. A spec
-            has no horizon: without one a trusted server's double has noise for any number of rounds.
+        room: Trust model of the twin; see below.
+        **changes: Arguments of the twin that differ, such as horizon=, privacy= or seed=. A spec has no
+            horizon: without one, the central twin has noise for any number of rounds.
+
+    The twins are:
+
+    - "lab", without privacy: `FeatureGPUCB` on the same features. The twin of explore-then-commit is the same
+      class with almost no noise, and the twin of a baseline is the baseline.
+    - "central": a `GPBandit` at the same epsilon, per round.
+    - "local": a `LocalCrowd` at the same epsilon, per report.
+
+    The last two exist for policies with contexts and arms.
 
     Returns:
-        A fresh policy. Its `guarantee` says what it promises.
+        A fresh policy; see its `guarantee`.
 
     Raises:
-        InvalidParameter: there is no such double, or the changes do not fit it.
+        InvalidParameter: There is no such twin, or it does not accept the changes.
 
     Example:
         >>> import dpbandits as dpb
@@ -76,7 +82,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     if room == "central" and isinstance(policy, GPBandit):
         return GPBandit(**(policy.arguments(policy.to_config()) | changes))
     if "domain" in (asked := _asked(policy)):
-        raise InvalidParameter(f"only policies with contexts= and arms= have a twin in the {room} room")
+        raise InvalidParameter(f"only policies with contexts= and arms= have a {room} twin")
     if room == "central":
         return GPBandit(**(asked | {"privacy": _joint(policy)} | changes))
     own = {name: asked.pop(name) for name in ("contexts", "arms", "reward_range")}
@@ -85,11 +91,11 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 
 
 def _asked(policy: Any) -> dict[str, Any]:
-    """How it is asked: contexts and arms, or a domain; and what every policy takes."""
+    """Return the policy's arguments: contexts and arms, or a domain; reward range, seed and horizon."""
     if isinstance(policy, Spec):
         if not isinstance(policy.contexts, Schema):
             raise InvalidParameter("only specs with contexts=Schema(...) have a twin")
-        clipped = replace(policy.reward_range, clip=True)  # as a device clips
+        clipped = replace(policy.reward_range, clip=True)  # clients clip rewards too
         said = {"reward_range": clipped, "seed": policy.seed, "horizon": None}
         return {"contexts": policy.contexts, "arms": tuple(policy.arms)} | said
     menu = policy.menu
@@ -103,17 +109,17 @@ def _asked(policy: Any) -> dict[str, Any]:
 
 
 def _joint(policy: Any) -> JointDP | None:
-    """Return the promise of a trusted server; None if it has to be stated."""
+    """Return the guarantee of the central twin; None if the caller has to pass one."""
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):
         return privacy if privacy.delta else replace(privacy, delta=DELTA)
     if privacy is None:
         return None
-    return JointDP(epsilon=privacy.epsilon, delta=DELTA, user_ids=False)  # devices name nobody
+    return JointDP(epsilon=privacy.epsilon, delta=DELTA, user_ids=False)  # local reports have no user id
 
 
 def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
-    """The spec whose devices have the same people, arms and epsilon."""
+    """Return the spec of a local crowd with the same users, arms and epsilon."""
     if isinstance(policy, Spec):
         return replace(policy, **({"reward_range": own["reward_range"]} | changes))
     if isinstance(policy, LocalCrowd):
@@ -124,7 +130,7 @@ def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
 
 
 def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
-    """Return the same policy at the largest epsilon, its parts in proportion, without a promise."""
+    """Return the same policy at the largest epsilon, with its parts in proportion and without a guarantee."""
     given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
     if policy.tuning.release == "marginals":

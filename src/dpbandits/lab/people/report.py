@@ -1,4 +1,4 @@
-"""The report of a table study: one self-contained page, pictures as files, and the numbers as JSON."""
+"""Report of a table study: a self-contained page, pictures as files, and numbers as JSON."""
 
 import html
 import json
@@ -36,11 +36,11 @@ __all__ = [
 _CURVE_POINTS = 200
 
 FILES = ("report.html", "result.json", "learning.png", "epsilon.png", "attack.png")
-"""Files that `write_report` writes."""
+"""Names of the files that `write_report` writes."""
 
 
 def headline(result: TableStudyResult) -> str:
-    """How many people, and what nobody can learn, in one sentence."""
+    """Return one sentence with the number of decisions and a bound on an attacker's guesses."""
     percent = percent_up(result.guarantee.membership_bound())
     people = f"Each run of the private policy: {result.decisions}"
     if result.guarantee.status != "enforced":
@@ -55,12 +55,12 @@ def headline(result: TableStudyResult) -> str:
 
 
 def percent_up(bound: float) -> float:
-    """A bound on a probability in percent, rounded up to one digit, so that what is shown stays true."""
+    """Return a bound on a probability in percent, rounded up to one digit, so that it stays a bound."""
     return float(np.ceil(1000.0 * bound - 1e-9) / 10.0)
 
 
 def share_text(share: Share | None) -> str:
-    """A share in percent with its standard error; a dash where there is none."""
+    """Return a share in percent with its standard error, or a dash if there is none."""
     if share is None or not np.isfinite(share.share):
         return "–"
     error = f" ± {100 * share.standard_error:.1f}" if np.isfinite(share.standard_error) else ""
@@ -68,7 +68,7 @@ def share_text(share: Share | None) -> str:
 
 
 def sweep_columns(result: TableStudyResult) -> dict[str, dict[float, Compared]]:
-    """The private policies by name and epsilon: the one that is studied, and crude ones beside it."""
+    """Return the private policies by name and epsilon: the studied one first, then the simple ones."""
     columns = {PRIVATE: result.private}
     for (name, epsilon), one in result.crude.items():
         columns.setdefault(name, {})[epsilon] = one
@@ -76,13 +76,13 @@ def sweep_columns(result: TableStudyResult) -> dict[str, dict[float, Compared]]:
 
 
 def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
-    """(name, reward, share) of every row of the screen's first table, from floor to ceiling."""
+    """Return (name, reward, share) for each row of the main table, from random choice to the ceiling."""
     shown = [result.policies[key] for key in (RANDOM, CONSTANT, result.epsilon, NON_PRIVATE)]
     return [*((one.run.name, one.reward, one.share) for one in shown), (CEILING, result.ceiling, None)]
 
 
 def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
-    """One flat row a policy and epsilon; standard errors of reward and share beside them."""
+    """Return one flat row per policy and epsilon, with standard errors of reward and share."""
 
     def row(name: str, epsilon: float | None, reward: Estimate, share: Share | None) -> dict[str, Any]:
         return {
@@ -108,7 +108,7 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
 
 
 def to_json(result: TableStudyResult) -> dict[str, Any]:
-    """Everything measured, for `result.json`."""
+    """Return all measurements, for `result.json`."""
     return {
         "banner": BANNER,
         "table": result.table,
@@ -132,13 +132,14 @@ def to_json(result: TableStudyResult) -> dict[str, Any]:
 def write_report(
     result: TableStudyResult, folder: Path, *, command: str, drawn: dict[str, bytes] | None = None
 ) -> Path:
-    """Write report.html, result.json and the pictures into `folder`; returns the page's path.
+    """Write report.html, result.json and the pictures into `folder`, and return the page's path.
 
     Args:
-        result: result of the study.
-        folder: it is made if it does not exist.
-        command: the command that the page shows.
-        drawn: keeps the pictures that no attack changes, between two reports of one study.
+        result: Result of the study.
+        folder: Folder of the report; it is created if it does not exist.
+        command: Command that the page shows.
+        drawn: Dictionary for pictures that do not depend on the attacks. Pass the same one to draw them once
+            for two reports of one study.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept = {} if drawn is None else drawn
@@ -183,7 +184,7 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     epsilons = list(result.private)
     shares = np.array([100 * one.share.share for one in result.private.values()])
     for point in zip(epsilons, shares, strict=True):
-        if not np.isfinite(point[1]):  # nothing was learned without privacy either: a share of nothing
+        if not np.isfinite(point[1]):  # no share: nothing was learned without privacy either
             continue
         axes.annotate(f"{point[1]:.0f}%", point, textcoords="offset points", xytext=(-8, 8), ha="right")
     constant = 100 * result.policies[CONSTANT].share.share
@@ -199,7 +200,7 @@ def _shares_over_epsilon(result: TableStudyResult) -> bytes:
     axes.minorticks_off()
     axes.set_ylim(lowest, 112)
     add_legend(axes)
-    title = "What is kept of what learning can earn"
+    title = "Retained uplift"
     label_axes(axes, title=title, x=f"epsilon (delta = {result.delta:g})", y="% of the non-private uplift")
     return to_png(figure)
 
@@ -218,7 +219,7 @@ def _attacks(result: TableStudyResult) -> bytes:
     axes.set_yticks(range(len(result.attacks)), list(result.attacks))
     axes.set_xlim(0, 105)
     axes.grid(visible=False, axis="y")
-    right = "% of guesses about one person's reward that were right (50 = luck)"
+    right = "% of right guesses about one person's reward (50 = blind guessing)"
     label_axes(axes, title="The same attack on both policies", x=right)
     return to_png(figure)
 
@@ -238,7 +239,7 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         for epsilon, one in result.private.items()
     ]
     attacks = []
-    if not result.attacks:  # so far
+    if not result.attacks:  # the report is written once before the attacks
         attacks.append(_row("not run", "–", "–", "–"))
     for name, attack in result.attacks.items():
         guesses = f"{100 * attack.success:.1f}% ± {100 * attack.standard_error:.1f}"
@@ -265,30 +266,31 @@ def _finite(value: float) -> float | None:
 
 _BODY = Template("""<h1>Private decisions about people: $table</h1>
 <p class="lead">$headline</p>
-<p class="small">$decisions a run; $reps runs on different orders of the people;
-mean ± standard error. Rewards, uplift and repetitions below are computed from raw data.</p>
+<p class="small">Each run has $decisions. There are $reps runs on different orders of the people; the tables
+show mean ± standard error. Rewards and uplift are computed from raw data.</p>
 
 <h2>What privacy costs</h2>
 <table>
 <tr><th>policy</th><th>reward</th><th>uplift over random</th><th>share of the non-private uplift</th></tr>
 $rows
 </table>
-<img alt="Mean reward so far over decisions, one line a policy" src="$learning">
-<p class="small">The ceiling is what the better of logistic regression and gradient-boosted trees earns, one
-an arm, that saw all rewards of other people; the best constant arm was picked in hindsight.</p>
+<img alt="Mean reward so far over decisions, one line per policy" src="$learning">
+<p class="small">The ceiling is the mean reward of a supervised model: the better of logistic regression and
+gradient-boosted trees, with one model per arm, fitted to all rewards of other people. The best constant arm
+was chosen in hindsight.</p>
 
 <h2>At other epsilons</h2>
 <table>
-<tr><th>epsilon</th><th>reward</th><th>share of the non-private uplift</th><th>of a private ridge</th>
-<th>of a private histogram</th></tr>
+<tr><th>epsilon</th><th>reward</th><th>share of the non-private uplift</th><th>share of a private ridge</th>
+<th>share of a private histogram</th></tr>
 $sweep
 </table>
-<img alt="Share of the non-private uplift that is kept, over epsilon" src="$epsilon">
+<img alt="Share of the non-private uplift by epsilon" src="$epsilon">
 
-<h2>A live attack</h2>
-<p>The attacker knows every record, the algorithm and the public coins, and of one person everything but
-whether their reward was the highest or the lowest. They look at the policy's prediction for that person's
-action after the first release, and guess.</p>
+<h2>Membership attack</h2>
+<p>The attacker knows the algorithm, the public coins and all records, except one person's reward. This reward
+is either the highest or the lowest possible. The attacker sees the policy's prediction for that person's
+action after the first release, and guesses.</p>
 <table>
 <tr><th>policy</th><th>right guesses</th><th>bound by the guarantee</th><th>guesses</th></tr>
 $attacks
@@ -297,5 +299,5 @@ $attacks
 
 <h2>The guarantee</h2>
 <pre>$guarantee</pre>
-<p class="small">Made by <code>$command</code>. The numbers are in <code>result.json</code>.</p>
+<p class="small">Command: <code>$command</code>. The numbers are in <code>result.json</code>.</p>
 """)

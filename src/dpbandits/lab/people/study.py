@@ -1,8 +1,8 @@
-"""Cost of privacy on a table of people: one private policy beside reference policies.
+"""`TableStudy`: cost of privacy on a table of users, for one private policy and reference policies.
 
-Rows: random choice, the best constant arm in hindsight, a non-private policy, the private policy at several
-epsilons, two crude private ones at the same, and a supervised model that saw every label. Then the same
-membership attack on the non-private and on the private policy.
+It compares random choice, the best constant arm in hindsight, a non-private policy, the private policy at
+several epsilons, two simple private policies at the same epsilons, and a supervised model that saw every
+label. Then it runs the same membership attack on the non-private and on the private policy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -59,23 +59,23 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 """Epsilons at which the retained uplift is shown."""
 
 _TRIALS_A_STEP = 10
-"""Trials of the attack that take about as long as a run of one seed: each runs until the first release."""
+"""Number of attack trials that take about as long as a run of one seed; a trial ends at the first release."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableConstants:
     """Public constants of the policies that this study compares, one set for every table.
 
-    Chosen by `reproduction/tuning/table_study.py` on the made-up table `synthetic-income` and tuning seeds,
-    never on a real table; the private and the non-private policy had the same grid.
+    `reproduction/tuning/table_study.py` chose them on the synthetic table `synthetic-income` and tuning
+    seeds, never on a real table. The private and the non-private policy had the same grid.
 
     Args:
-        lengthscale: of columns scaled to [0, 1].
-        category_correlation: between people who differ in one category.
-        features_per_arm: size of the context's feature map.
-        prior_variance: of feature weights.
-        thompson_scale: private policy: exploration.
-        ucb_weight: non-private policy: exploration.
+        lengthscale: Lengthscale of the kernel, for columns scaled to [0, 1].
+        category_correlation: Correlation between users who differ in one category.
+        features_per_arm: Number of features of the context.
+        prior_variance: Prior variance of feature weights.
+        thompson_scale: Scale of exploration of the private policy.
+        ucb_weight: Weight of exploration of the non-private policy.
     """
 
     lengthscale: float = LENGTHSCALE
@@ -90,10 +90,12 @@ PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 
 FEWEST_TRIALS = 20
-"""Guesses of an attack: the coins of the targets fall all alike once in half a million times."""
+"""Smallest number of guesses of an attack. With 20, all true answers are equal once in 500,000 attacks."""
 
 UPDATE_GROWTH = 0.02
-"""The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
+"""Growth of the rounds between updates of the non-private policy.
+
+Updates after every 2% more rounds are faster than updates in every round, and no worse."""
 
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
@@ -102,14 +104,14 @@ CRUDE: dict[str, type[PrivateRidge | CellHistogram]] = {
     "private ridge": PrivateRidge,
     "private histogram": CellHistogram,
 }
-"""Private yardsticks that an hour or an afternoon gives."""
+"""Simple private baselines, which take an hour or an afternoon to write."""
 
 Maker = Callable[..., Policy]
-"""(table, seed, noise_seed=) -> a policy; `noise_seed` is of simulated noise, by default `seed`."""
+"""Function (table, seed, noise_seed=) -> policy. `noise_seed` seeds simulated noise, by default `seed`."""
 
 
 def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
-    """Separate Mercer features of the context for every arm."""
+    """Return separate Mercer features of the context for every arm."""
     kernel = context_kernel(
         schema.domain, lengthscale=constants.lengthscale, correlation=constants.category_correlation
     )
@@ -128,12 +130,16 @@ def private_policy(
     constants: TableConstants | None = None,
     census: bool | None = None,
 ) -> GPBandit:
-    """The private policy of this study.
+    """Create the private policy of this study.
 
     Args:
-        constants: settings of a policy that learns by features. None for marginal tables, the default of
+        table: Table that the policy decides on.
+        seed: Seed of the policy.
+        privacy: Guarantee of the policy.
+        noise: Source of noise.
+        constants: Settings of a policy that learns by features. None uses marginal tables, the default of
             `GPBandit`.
-        census: see `GPTuning`.
+        census: See `GPTuning`.
     """
     if constants is None:
         tuning = GPTuning(census=census)
@@ -156,7 +162,7 @@ def private_policy(
 def non_private_policy(
     table: TableBandit, seed: Seed, *, constants: TableConstants = NON_PRIVATE_CONSTANTS
 ) -> FeatureGPUCB:
-    """A policy without privacy, on features."""
+    """Create the policy without privacy, on features."""
     return FeatureGPUCB(
         features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
@@ -170,30 +176,33 @@ def non_private_policy(
 
 @dataclass(frozen=True)
 class Compared:
-    """One policy's runs, and the share that it keeps of the non-private uplift."""
+    """Runs and retained uplift of one policy."""
 
     run: Repetitions
     share: Share
 
     @property
     def reward(self) -> Estimate:
-        """Mean reward a round."""
+        """Mean reward per round."""
         return Estimate.of(self.run.mean_rewards)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableStudyResult:
-    """Everything the report shows. Evaluation, not a release.
+    """Results that the report shows. They are an evaluation, not a release.
 
     Attributes:
-        table: name of the table.
-        horizon, reps, epsilon, delta: of the study.
-        rounds_per_user: rows that one person may have.
-        policies: yardsticks by name, private ones by their epsilon, increasing.
-        crude: those of `CRUDE` by name and epsilon.
-        ceiling: mean reward of the supervised model.
-        attacks: on the non-private and on the private policy.
-        guarantee: of the private policy.
+        table: Name of the table.
+        horizon: Number of rounds of a run.
+        reps: Number of runs of each policy.
+        epsilon: Epsilon of the private policy in the main table.
+        delta: Delta of all private policies.
+        rounds_per_user: Largest number of rows of one user.
+        policies: Reference policies by name, and private policies by epsilon, increasing.
+        crude: Policies of `CRUDE` by name and epsilon.
+        ceiling: Mean reward of the supervised model.
+        attacks: Attacks on the non-private and on the private policy, by name.
+        guarantee: Guarantee of the private policy.
     """
 
     table: str
@@ -210,30 +219,31 @@ class TableStudyResult:
 
     @property
     def decisions(self) -> str:
-        """How many decisions a run makes, and about whom."""
+        """Text on the number of decisions of a run and per user."""
         if self.rounds_per_user == 1:
             return f"{self.horizon:,} people, one decision each"
         return f"{self.horizon:,} decisions, at most {self.rounds_per_user} about one person"
 
     @property
     def private(self) -> dict[float, Compared]:
-        """The private policies by their epsilon."""
+        """Private policies by epsilon."""
         return {key: one for key, one in self.policies.items() if not isinstance(key, str)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableStudy:
-    """One table, one private policy, the yardsticks, and an attack.
+    """Study of one table: one private policy, reference policies, and an attack.
 
     Args:
-        make_environment: seed -> the table in that seed's order; must be picklable for jobs > 1.
-        epsilon, delta: of the row in the middle of attention.
-        epsilons: others to show.
-        reps: repetitions on consecutive seeds.
-        seed: the first seed; report seeds start at 1,000,000.
+        make_environment: Function from a seed to the table in that seed's order; picklable if jobs > 1.
+        epsilon: Epsilon of the private policy in the main table and of the attack.
+        delta: Delta of all private policies.
+        epsilons: Other epsilons to show.
+        reps: Number of runs of each policy, on consecutive seeds.
+        seed: First seed; report seeds start at 1,000,000.
         noise: "secure" (guarantees hold) or "simulated" (repeatable).
-        jobs: processes.
-        attack_trials: guesses of the membership attack; of fewer than 20 too little could be said.
+        jobs: Number of processes.
+        attack_trials: Number of guesses of the membership attack; at least 20.
     """
 
     make_environment: Callable[[Seed], TableBandit]
@@ -249,21 +259,21 @@ class TableStudy:
     def __post_init__(self) -> None:
         _checks.one_of(self.noise, ("secure", "simulated"), name="noise")
         _checks.integer(self.attack_trials, name="attack_trials", minimum=FEWEST_TRIALS)
-        in_processes([], jobs=self.jobs)  # refuses 0
+        in_processes([], jobs=self.jobs)  # raises an error for 0
         for epsilon in (self.epsilon, *self.epsilons):
-            JointDP(epsilon=epsilon, delta=self.delta)  # refuses numbers that promise nothing
+            JointDP(epsilon=epsilon, delta=self.delta)  # raises an error for numbers out of range
 
     def run(
         self, *, progress: bool = False, attacked: Callable[[TableStudyResult], object] | None = None
     ) -> TableStudyResult:
-        """Run everything.
+        """Run the study.
 
         Args:
-            progress: show how far it is, on standard error.
-            attacked: called with everything but the attacks, before these are run.
+            progress: Show progress on standard error.
+            attacked: Function that is called before the attacks, with all results except theirs.
 
         Raises:
-            InvalidParameter: seeds, jobs or the table's horizon are out of range; nothing was run.
+            InvalidParameter: Seeds, jobs or the table's horizon are out of range. Nothing is run then.
         """
         policies = 3 + (1 + len(CRUDE)) * len({self.epsilon, *self.epsilons})
         total = 2 + self.reps * policies + self._attack_steps  # two steps: the ceiling and the first attack
@@ -272,7 +282,7 @@ class TableStudy:
 
     @property
     def _attack_steps(self) -> int:
-        """Return the steps of the attack on the private policy: `_TRIALS_A_STEP` take as long as a run."""
+        """Number of progress steps of the attack on the private policy."""
         return -(-2 * self.attack_trials // _TRIALS_A_STEP)
 
     def _run(
@@ -291,13 +301,14 @@ class TableStudy:
         policy = private_policy(
             first, self.seed, privacy=promise, noise=_noise(self.seed, secure=self.noise == "secure")
         )
-        # The attack is on a reward, and a census holds none: the policy that is attacked has no census.
+        # The attack is on a reward, and a census contains none, so the attacked policy has no census.
         without = partial(private_policy, census=False)
         plain = partial(_private, without, privacy=promise, secure=self.noise == "secure")
         rounds = without(first, self.seed, privacy=promise, noise=policy.noise).batch_boundaries[0]
         if rounds >= first.horizon:
             raise InvalidParameter(
-                f"horizon is {first.horizon}: the attack needs somebody after the first release: 2 or more"
+                f"horizon is {first.horizon}, but the attack needs a round after the first release: expected "
+                f"at least {rounds + 1}"
             )
         moved(0, doing=CEILING)  # first, because it needs scikit-learn
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
@@ -318,7 +329,7 @@ class TableStudy:
             (name, epsilon): lived(f"{name}, epsilon = {epsilon:g}", make)
             for (name, epsilon), make in crude.items()
         }
-        # A table's means are all known: what uniform choice earns is exact.
+        # All means of a table are known, so the mean reward of uniform choice is exact.
         reference, exact = runs[NON_PRIVATE].mean_rewards, runs[RANDOM].uniform_rewards
         uniform = runs[RANDOM].mean_rewards if exact is None else exact
 
@@ -342,7 +353,10 @@ class TableStudy:
         attacks = {}
 
         def counted(calls: Sequence[Callable[[], FloatArray]]) -> Iterator[FloatArray]:
-            """Return views of trials, in order; only the attack on the private policy has several calls."""
+            """Yield views of trials in order, and show progress.
+
+            Only the attack on the private policy has several calls.
+            """
             for rest, views in zip(
                 reversed(range(len(calls))), in_processes(calls, jobs=self.jobs), strict=True
             ):
@@ -356,9 +370,9 @@ class TableStudy:
         return replace(result, attacks=attacks)
 
     def _attack(self, maker: Maker, environment: TableBandit, rounds: int, run: Any) -> Guesses:
-        """The first person is the target; the attacker looks after the private policy's first release.
+        """Attack the reward of the first user, after the private policy's first release.
 
-        Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
+        Public coins are the same in every trial, because the attacker knows them. Noise is fresh in each.
         """
         return attack_reward(
             partial(_of_trial, maker, environment, self.seed),
@@ -371,7 +385,7 @@ class TableStudy:
 
 
 def _of_trial(maker: Maker, environment: TableBandit, seed: Seed, trial: int) -> Policy:
-    """The policy of one trial of an attack."""
+    """Create the policy of one trial of an attack."""
     return maker(environment, seed, noise_seed=seed + trial)
 
 
