@@ -1,13 +1,13 @@
-"""Bayesian linear regression on features of separate arms, with a separate law for each support.
+"""Bayesian linear regression on features of separate arms, with a separate posterior for each support.
 
 The model is that of `FeatureGP`: y = phi . w + noise of variance s^2, w ~ N(0, p I). With c = s^2 / p, the
 covariance of a support's weights after some observations is p (I - V^T V), where every observation adds a row
 
     r = (I - V^T V) phi,    v = r / sqrt(c + phi . r),    mean <- mean + r (y - phi . mean) / (c + phi . r)
 
-(the Sherman-Morrison formula). Looking at or updating a support with n observations and m features costs
-O(min(n, m) m). Once a support has twice as many rows as features, an equivalent triangle of m rows replaces
-them.
+(the Sherman-Morrison formula). A prediction or an update of a support with n observations and m features
+costs O(min(n, m) m). When a support has twice as many rows as features, an equivalent triangle of m rows
+replaces them.
 """
 
 from collections.abc import Mapping
@@ -25,28 +25,28 @@ from dpbandits.models.noisy_regression import WeightPosterior
 __all__ = ["ArmsGP"]
 
 FEWEST_ROWS = 32
-"""Least number of rows of a support before a triangle replaces them."""
+"""Smallest number of rows of a support that a triangle replaces."""
 
 SPARE_ROWS = 4
-"""Free rows of every support after the rows were laid out, in addition to a quarter of those in use."""
+"""Number of free rows of every support after a new layout, in addition to a quarter of those in use."""
 
 LEAST_RATIO = 1e-12
-"""Smallest c. Less noise cannot be distinguished from rounding."""
+"""Smallest c; smaller noise cannot be distinguished from rounding."""
 
 ENTRIES_HELD = 1 << 20
-"""Products of points and rows that are held at once (8 MiB)."""
+"""Number of products of points and rows in memory at a time (8 MiB)."""
 
 
 class ArmsGP:
-    """Gaussian law of the weights of several supports, which are independent of each other.
+    """Gaussian posterior of the weights of several supports, which are independent of each other.
 
     Args:
-        supports: index ranges of the features.
-        prior_variance: of a weight before any data.
-        noise_variance: of an observation.
+        supports: Index ranges of the features.
+        prior_variance: Variance of a weight before any data.
+        noise_variance: Variance of the noise of an observation.
 
     Attributes:
-        n_observations: observations so far.
+        n_observations: Number of observations so far.
 
     Example:
         >>> model = ArmsGP(((0, 2), (2, 4)), prior_variance=1.0, noise_variance=0.01)
@@ -66,7 +66,7 @@ class ArmsGP:
 
     @staticmethod
     def bytes_needed(supports: Supports, observations: int | None) -> float:
-        """Return the peak bytes, when rows are laid out anew, after so many observations; None: any."""
+        """Return the peak memory in bytes after at most `observations` observations; None for any number."""
         widest = max(high - low for low, high in supports)
         rows = float(len(supports) * max(FEWEST_ROWS, 2 * widest))
         if observations is not None:
@@ -74,7 +74,7 @@ class ArmsGP:
         return FLOAT * 2.25 * widest * (rows + SPARE_ROWS * len(supports))
 
     def _lay_out(self, rows: list[FloatArray]) -> None:
-        """Put the rows of all supports side by side, with zeros after each as space for more."""
+        """Store the rows of all supports in one array, with zeros after each as space for more."""
         sizes = np.array([len(own) for own in rows], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes + sizes // 4 + SPARE_ROWS)])
         laid = np.zeros((int(starts[-1]), self._width))
@@ -91,18 +91,16 @@ class ArmsGP:
         return [self._of(support) for support in range(len(self.supports))]
 
     def look(self, phi: FloatArray) -> FloatArray:
-        """Return what all rows say at features (w,) that any support may have: for `moments_of_all` and
-        `add`.
-        """
+        """Return the products of all rows with features (w,), which `moments_of_all` and `add` take."""
         return np.asarray(self._rows.dot(phi))
 
     def moments_of_all(self, phi: FloatArray, looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation (S,) of every support's function at features (w,), and their `look`."""
+        """Return mean and deviation (S,) of every support's function at features (w,), given their `look`."""
         told = np.add.reduceat(looked * looked, self._starts[:-1])
         return self._mean.dot(phi), np.sqrt(self.prior_variance * np.maximum(phi.dot(phi) - told, 0.0))
 
     def moments(self, placed: Placed) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (n,) of the function at n points."""
+        """Return posterior mean and standard deviation (n,) of the function at n points."""
         support, phi = placed
         variance = np.einsum("ij,ij->i", phi, phi)
         for index, rows in placed.groups(self.supports):
@@ -115,10 +113,16 @@ class ArmsGP:
         return mean, np.sqrt(self.prior_variance * np.maximum(variance, 0.0))
 
     def add(self, support: int, phi: FloatArray, y: float, *, looked: FloatArray | None = None) -> None:
-        """Observe `y` at features (w,) of a support; `looked` is their `look`, if nothing was learned since.
+        """Add the observation `y` at features (w,) of a support.
+
+        Args:
+            support: Index of the support.
+            phi: Features, shape (w,).
+            y: Observed value.
+            looked: Result of `look` for these features, if there was no observation since.
 
         Raises:
-            InvalidData: numbers that are not finite, or whose squares are not.
+            InvalidData: Numbers or their squares are not finite.
         """
         own, start = self._of(support), self._starts.item(support)
         seen = own.dot(phi) if looked is None else looked[start : start + len(own)]
@@ -128,7 +132,7 @@ class ArmsGP:
             raise InvalidData(
                 "inputs or observations are NaN or infinite, or their squares are: leave them out"
             )
-        self.n_observations += 1  # first: an interruption must not leave an old `look` in use
+        self.n_observations += 1  # first, so that after an interruption no old `look` is used
         if start + len(own) == self._starts.item(support + 1):
             self._lay_out(self._all_of())
             start = self._starts.item(support)
@@ -142,12 +146,12 @@ class ArmsGP:
             self._lay_out(rows)
 
     def add_batch(self, placed: Placed, y: FloatArray) -> None:
-        """Observe values (n,) at n points, in their order."""
+        """Add observations (n,) at n points, in their order."""
         for support, phi, value in zip(placed.support.tolist(), placed.phi, y.tolist(), strict=True):
             self.add(support, phi, value)
 
     def fade(self, kept: float) -> None:
-        """Multiply the weight of all observations by `kept`, in [0, 1]: the law moves towards the prior."""
+        """Multiply the weight of all observations by `kept`, in [0, 1] (exponential discounting)."""
         share = number(kept, name="kept", exclusive=False, maximum=1.0)
         if share == 1.0:
             return
@@ -164,7 +168,7 @@ class ArmsGP:
 
     @property
     def posterior(self) -> WeightPosterior:
-        """Return the Gaussian law of the weights, to draw from or to keep."""
+        """Gaussian posterior of the weights, to sample from or to store."""
         mean, factors = np.zeros(self.supports[-1][1]), list[FloatArray]()
         for index, (low, high) in enumerate(self.supports):
             mean[low:high] = self._mean[index, : high - low]
@@ -174,19 +178,22 @@ class ArmsGP:
         return WeightPosterior(mean=mean, factors=factors, supports=self.supports)
 
     def to_arrays(self) -> dict[str, FloatArray | IntArray]:
-        """Return everything learned, as arrays to be stored."""
+        """Return the posterior as arrays to be stored."""
         count = np.array(float(self.n_observations))
         rows = np.concatenate(self._all_of())
         return {"mean": self._mean.copy(), "rows": rows, "sizes": self._sizes.copy(), "count": count}
 
     def load_arrays(self, arrays: Mapping[str, FloatArray | IntArray]) -> None:
-        """Restore what `to_arrays` returned; InvalidData for arrays of another model."""
+        """Restore the posterior from the result of `to_arrays`; InvalidData for arrays of another model."""
         mean, rows, sizes, count = (
             arrays.get(name, np.zeros(0)) for name in ("mean", "rows", "sizes", "count")
         )
         shapes = (mean.shape, sizes.shape, count.shape)
         known = shapes == (self._mean.shape, self._sizes.shape, ()) and bool((sizes >= 0).all())
         if not known or sizes.dtype != np.int64 or rows.shape != (sizes.sum(), self._width):
-            raise InvalidData(f"stored arrays do not fit {len(self.supports)} supports")
+            raise InvalidData(
+                f"stored arrays do not fit {len(self.supports)} supports of {self._width} features: load "
+                "them into a model with the arguments of the one that stored them"
+            )
         self._mean, self.n_observations = np.array(mean, dtype=np.float64), int(count)
         self._lay_out(np.split(np.array(rows, dtype=np.float64), np.cumsum(sizes)[:-1]))

@@ -1,10 +1,10 @@
-"""Bayesian regression on noisy linear functionals of K functions, averaged over how smooth they are.
+"""Bayesian regression on noisy linear functionals of K functions, averaged over their smoothness.
 
-f_k(x) = psi(x) w_k, all w_k with independent normal weights of common prior variances. Observed are sums d
-= h w + noise, w = (w_1, ..., w_K); precision A = sum h h^T/v and moment b = sum h d/v are all that is
-kept. Columns' lengths and the functions' deviation are unknown: their laws are held apart, one a column,
-each the posterior given the means of the others (a pass of coordinate ascent over the evidence), and the
-prior is the mean of the priors under these laws, which is a product again (`models.features.products`).
+f_k(x) = psi(x) w_k, and all w_k have independent normal weights of common prior variances. Observations are
+sums d = h w + noise with w = (w_1, ..., w_K). Only their precision A = sum h h^T/v and moment b = sum h d/v
+are stored. The lengthscales of columns and the functions' deviation are unknown. They have independent laws,
+one per column. Each is the posterior given the means of the others (coordinate ascent over the evidence).
+The prior is the mean of the priors under these laws, which is a product again (`models.features.products`).
 
 Source: this library.
 """
@@ -21,29 +21,30 @@ from dpbandits.models.features.products import LENGTHS, ProductFeatures
 __all__ = ["AveragedRegression"]
 
 DEVIATIONS = np.array([0.05, 0.1, 0.15, 0.2, 0.28, 0.4])
-"""Standard deviations of the functions without their constants that are averaged over."""
+"""Standard deviations of the functions, without their constants, that are averaged over."""
 
-# Median and spread of the log-normal law of a length, before anything is known.
+# Median and spread of the log-normal prior of a lengthscale.
 _LENGTH, _LENGTH_SPREAD = 0.5, 0.5
 
-# Products whose standard deviation is below this share of the largest are left out of an evidence.
+# Products with a prior standard deviation below this share of the largest are left out of the evidence.
 _SMALL = 1e-4
 
 
 class AveragedRegression:
-    """The weights' posterior.
+    """Posterior of the weights of K functions.
 
     Args:
-        features: the functions.
-        n_functions: K.
-        constant_sd: prior standard deviation of the functions' constants.
+        features: Features of the functions.
+        n_functions: Number K of functions.
+        constant_sd: Prior standard deviation of the functions' constants.
 
     Attributes:
-        precision, moment: (K F, K F) and (K F,), to be added to; `renew` looks at them.
-        heard: precision and moment, of the same shapes, of observations made elsewhere; None without any.
-        laws: (dim + 1, 6) of the columns' lengths, and of the deviation.
-        variances: (F,) prior variances.
-        mean: (K, F) posterior mean of the weights.
+        precision, moment: Sums A and b, shapes (K F, K F) and (K F,). Add observations to them, then call
+            `renew`.
+        heard: Precision and moment, of the same shapes, of observations made elsewhere; None without any.
+        laws: Laws of the columns' lengthscales, and of the deviation in the last row, shape (dim + 1, 6).
+        variances: Prior variances, shape (F,).
+        mean: Posterior mean of the weights, shape (K, F).
     """
 
     def __init__(self, features: ProductFeatures, *, n_functions: int, constant_sd: float) -> None:
@@ -60,25 +61,25 @@ class AveragedRegression:
         self.renew()
 
     kept = ("precision", "moment", "laws", "_used_precision", "_used_moment")
-    """Arrays from which `restored` goes on."""
+    """Names of the arrays that are stored; after they are loaded, call `restored`."""
 
     def restored(self) -> None:
-        """Compute what follows, `kept` having been put back."""
+        """Compute the posterior from the arrays `kept` after these were loaded."""
         self._believe()
 
     def tell(self, functionals: FloatArray, sums: FloatArray, variances: FloatArray) -> None:
-        """Add observed sums (m,) of functionals (m, K F) with noise of these variances (m,)."""
+        """Add observations: functionals (m, K F), their noisy sums (m,) and the noise variances (m,)."""
         self.precision += (functionals / variances[:, None]).T @ functionals
         self.moment += functionals.T @ (sums / variances)
 
     def fade(self, kept: float) -> None:
-        """Let all that was observed count for the share `kept`, in (0, 1]."""
+        """Multiply the weight of all observations by `kept`, in (0, 1] (exponential discounting)."""
         if kept < 1.0:
             self.precision *= kept
             self.moment *= kept
 
     def learn_laws(self) -> None:
-        """One pass over the columns' lengths and the deviation."""
+        """Update the laws of the columns' lengthscales and of the deviation, each once."""
         known = self._known()
         for place in range(len(self.laws)):
             scores = np.empty(len(LENGTHS))
@@ -90,7 +91,11 @@ class AveragedRegression:
             self.laws[place] = law / law.sum()
 
     def log_evidence(self, told: FloatArray) -> float:
-        """Of what precision and moment (K F, K F + 1) tell, under the present laws, but for a constant."""
+        """Return the log evidence of a precision and a moment under the present laws, up to a constant.
+
+        Args:
+            told: Precision, with the moment as last column, shape (K F, K F + 1).
+        """
         scale, moment = self._scale, told[:, -1]
         scaled = told[:, :-1] * scale[:, None] * scale
         scaled[np.diag_indices_from(scaled)] += 1.0
@@ -99,18 +104,18 @@ class AveragedRegression:
         return float(0.5 * half @ half - np.log(np.diag(factor)).sum())
 
     def renew(self) -> None:
-        """Take everything into the posterior."""
+        """Update the posterior by all observations."""
         self._used_precision, self._used_moment = self._known()
         self._believe()
 
     def _known(self) -> tuple[FloatArray, FloatArray]:
-        """Precision and moment of all that was observed, here and elsewhere."""
+        """Return precision and moment of all observations, here and elsewhere."""
         if self.heard is None:
             return self.precision.copy(), self.moment.copy()
         return self.precision + self.heard[0], self.moment + self.heard[1]
 
     def law(self, functionals: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior means (m,) and covariance (m, m) of functionals (m, K F)."""
+        """Return posterior means (m,) and covariance (m, m) of functionals (m, K F)."""
         scaled = (functionals * self._scale).T
         half = solve_triangular(self._factor, scaled, lower=True, check_finite=False)
         return functionals @ self.mean.ravel(), half.T @ half
@@ -124,18 +129,18 @@ class AveragedRegression:
         self.mean = self.solve(self._used_moment).reshape(self.n_functions, -1)
 
     def deviation(self, normals: FloatArray) -> FloatArray:
-        """(K, F) a draw of the weights' posterior about its mean, of standard normals (K F,)."""
+        """Return a posterior sample of the weights minus their mean, (K, F), from standard normals (K F,)."""
         drawn = solve_triangular(self._factor, normals, lower=True, trans=1, check_finite=False)
         return np.asarray((self._scale * drawn).reshape(self.n_functions, -1))
 
     def solve(self, functional: FloatArray) -> FloatArray:
-        """(K F,) posterior covariance of the weights with a functional (K F,)."""
+        """Return the posterior covariance (K F,) of the weights with a functional (K F,)."""
         half = solve_triangular(self._factor, self._scale * functional, lower=True, check_finite=False)
         whole = solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
         return np.asarray(self._scale * whole)
 
     def spread(self) -> FloatArray:
-        """(G, K) posterior standard deviations at the features' points."""
+        """Return the posterior standard deviations of the functions at the features' points, (G, K)."""
         values = self.features.values
         columns = []
         for k in range(self.n_functions):
@@ -161,7 +166,9 @@ def _log_evidence(precision: FloatArray, moment: FloatArray, scale: FloatArray) 
     """Return the log evidence of precision (K F, K F) and moment (K F,), up to a constant.
 
     Args:
-        scale: (K F,) prior deviations of the weights.
+        precision: Precision of observations.
+        moment: Moment of observations.
+        scale: Prior deviations of the weights, shape (K F,).
     """
     used = np.flatnonzero(scale > _SMALL * scale.max())
     scale = scale[used]

@@ -1,15 +1,15 @@
 """Bayesian regression on feature weights from noisy centred rewards summed in cells.
 
-The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). Of a
-block one knows, for every cell c, the sum z_c of y - 1/2 over its people, with noise of variance s^2; who was
-there is predicted by public draws: n_c people whose mean feature vector is phi_c. So
+The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). For each
+cell c of a block, the sum z_c of y - 1/2 over its users is known, with noise of variance s^2. The users in
+the cell are predicted by public draws: their number is n_c, and their mean feature vector is phi_c. So
 
-    z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2,
+    z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2.
 
-where the last term is what a count does that is off by the share a of it; the expectation is over what
-earlier blocks say. Cells and blocks are independent given w. Where the past fades, what earlier blocks add to
-the prior's precision shrinks with every block. Inputs are plain numbers; if they are a release, so is
-everything computed here (post-processing).
+The last term is the error of a predicted count with relative deviation a. Its expectation is over the
+posterior of earlier blocks. Cells and blocks are independent given w. With discounting, the precision that
+earlier blocks add to the prior's shrinks with every block. Inputs are plain numbers. If they are a release,
+all results are post-processing of it.
 """
 
 import numpy as np
@@ -36,24 +36,27 @@ def posterior_from_cells(
     count_error: float = 0.0,
     kept: FloatArray | None = None,
 ) -> WeightPosterior:
-    """The law of the weights after K blocks of C cells.
+    """Return the posterior of the weights after K blocks of C cells.
 
     Args:
-        sums: (K, C) noisy sums of centred rewards, of a range of width 1, blocks in order.
-        counts: (K, C) predicted numbers of people.
-        features: (K, C, m) their mean feature vectors.
-        noise_sd: of every sum.
-        prior: before any block.
-        count_error: a, relative deviation of true counts from the predicted ones.
-        kept: (K,) what counts of everything before it when a block comes, in [0, 1]; all of it where None.
+        sums: Noisy sums of centred rewards, for a reward range of width 1, blocks in order, shape (K, C).
+        counts: Predicted numbers of users, shape (K, C).
+        features: Mean feature vectors of these users, shape (K, C, m).
+        noise_sd: Standard deviation of the noise of each sum.
+        prior: Law of the weights before any block.
+        count_error: Relative deviation a of true counts from the predicted ones.
+        kept: Factor of all earlier blocks at each block, in [0, 1], shape (K,); None for no discounting.
 
     Raises:
-        InvalidData: shapes that do not fit, entries that are not finite, or negative counts.
-        InvalidParameter: a negative deviation.
+        InvalidData: Shapes do not fit, entries are not finite, or counts are negative.
+        InvalidParameter: A deviation is negative.
     """
     size = prior.mean.size
     if counts.shape != sums.shape or features.shape != (*sums.shape, size) or sums.ndim != 2:
-        raise InvalidData(f"sums {sums.shape}, counts {counts.shape}, features {features.shape} do not fit")
+        raise InvalidData(
+            f"sums {sums.shape}, counts {counts.shape}, features {features.shape} do not fit: expected "
+            f"(K, C), (K, C), (K, C, {size})"
+        )
     if not all(np.isfinite(part).all() for part in (sums, counts, features)) or (counts < 0.0).any():
         raise InvalidData("sums, counts or features are not finite, or a count is negative")
     noise = _checks.number(noise_sd, name="noise_sd", exclusive=False)
@@ -65,7 +68,7 @@ def posterior_from_cells(
     for block, people in enumerate(counts):
         mean, sd = law.predict(features[block])
         variance = REWARD_VARIANCE * people + noise**2 + (error * people) ** 2 * (mean**2 + sd**2)
-        seen = variance > 0.0  # without noise, a cell without people says nothing
+        seen = variance > 0.0  # without noise, a cell without users has no information
         rows, variance = (people[:, None] * features[block])[seen], variance[seen]
         weighed = rows / variance[:, None]
         precision = bare[0] + shares[block] * (precision - bare[0]) + weighed.T @ rows

@@ -1,8 +1,7 @@
-"""Public decision sets: what the policy expects people to bring, before anyone has come.
+"""Public decision sets: the candidates that a policy expects, fixed before any data.
 
-The Gram matrix of a block is shrunk towards what it would be if the block's people were like these.
-They are public draws answered by released policies, so they cost no privacy; where they are wrong,
-they cost utility only.
+The Gram matrix of a block is shrunk towards the one of these decision sets. They are public draws with
+choices by released policies, so they cost no privacy. If real decision sets differ, only utility is lost.
 """
 
 import numpy as np
@@ -15,19 +14,19 @@ from dpbandits.models.features import Features, Placed
 __all__ = ["PublicSets", "public_rows", "uniform_decision_sets"]
 
 PUBLIC_SETS = 400
-"""Sets that are drawn when none are declared: the mean of phi phi^T is then known to about 5%."""
+"""Number of sets that are drawn if none are declared. The mean of phi phi^T then has an error of about 5%."""
 
 PUBLIC_CANDIDATES = 25
 
 ROWS_AT_ONCE = 1_000
-"""Whose features are computed together."""
+"""Number of rows whose features are computed at a time."""
 
 
 def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, seed: Seed) -> FloatArray:
-    """(n_sets, n, d) decision sets under the public uniform law of `domain`.
+    """Return decision sets (n_sets, n, d) under the public uniform law of `domain`.
 
-    Where the last part of a product domain is `Arms`, a set is one context beside every arm and
-    `n_candidates` is not used; elsewhere it is `n_candidates` independent points.
+    If the last part of a product domain is `Arms`, a set is one context with every arm, and `n_candidates` is
+    not used. Otherwise a set has `n_candidates` independent points.
     """
     rng = np.random.Generator(np.random.Philox(key=seed))
     if isinstance(domain, Product) and isinstance(domain.parts[-1], Arms):
@@ -40,7 +39,7 @@ def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, see
 
 
 def public_rows(domain: Domain, sets: FloatArray | str | None) -> int:
-    """Candidates in all the sets that `PublicSets.of` takes."""
+    """Return the number of candidates in all sets of `PublicSets.of`."""
     if sets is not None and not isinstance(sets, str):
         return int(np.prod(sets.shape[:2]))
     arms = domain.parts[-1] if isinstance(domain, Product) else None
@@ -51,8 +50,8 @@ class PublicSets:
     """Features of public decision sets, and the mean of phi phi^T over rows chosen in them.
 
     Args:
-        features: the policy's feature map.
-        sets: (S, n, d) public decision sets.
+        features: Feature map of the policy.
+        sets: Public decision sets, shape (S, n, d).
     """
 
     def __init__(self, features: Features, sets: FloatArray) -> None:
@@ -72,16 +71,16 @@ class PublicSets:
         return len(self.sets)
 
     def mean_gram_uniform(self) -> FloatArray:
-        """Return the mean (C,) of phi phi^T by blocks when every row is equally likely."""
+        """Return the mean (C,) of phi phi^T by blocks if every row is equally likely."""
         return np.asarray(self._placed.gram(self._supports) / (len(self) * self.sets.shape[1]))
 
     @property
     def rows(self) -> FloatArray:
-        """Return the features (S n, w) of all candidates, each in its support, without a copy."""
+        """Features (S n, w) of all candidates, each in its support, without a copy."""
         return self._placed.phi
 
     def best(self, weights: FloatArray) -> Placed:
-        """Features of the best row of set s under weights[s]; weights (S, m)."""
+        """Return the features of the best row of each set s under weights[s], for weights (S, m)."""
         support, phi = self._placed
         each = (*self.sets.shape[:2], phi.shape[1])
         if len(self._supports) == 1:
@@ -103,10 +102,10 @@ class PublicSets:
     def of(
         cls, features: Features, domain: Domain, sets: FloatArray | str | None, *, seed: Seed
     ) -> "PublicSets":
-        """Declared sets (S, n, d), else `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES`."""
+        """Return the declared sets (S, n, d), else `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES`."""
         if sets is not None and not isinstance(sets, str):
             return cls(features, sets)
-        global _drawn  # noqa: PLW0603  # the last ones: a study builds thousands of policies alike
+        global _drawn  # noqa: PLW0603  # a cache of one: a study builds thousands of equal policies
         if _drawn is None or _drawn[0] is not features or _drawn[1] is not domain or _drawn[2] != seed:
             size = {"n_sets": PUBLIC_SETS, "n_candidates": PUBLIC_CANDIDATES}
             _drawn = features, domain, seed, cls(features, uniform_decision_sets(domain, **size, seed=seed))

@@ -1,18 +1,18 @@
-"""The kernel that a modeler of noisy inputs should use: k averaged over the noise.
+"""Kernel for a modeler whose inputs are noisy: the expectation of k over the noise.
 
-f is a Gaussian process with kernel k, and only z = x + e is seen of a row x. With a flat prior on
-positions, x given z is z - e, so two different rows have covariance E k(z - e, z' - e'). When the
-difference e - e' is a mixture of isotropic Gaussians (standard deviations s_m, weights w_m) and k is
-squared exponential with lengthscales l_j, this is again a mixture of squared exponentials:
+f is a Gaussian process with kernel k, and a row x is observed only as z = x + e. With a flat prior on
+positions, x given z is z - e, so two different rows have covariance E k(z - e, z' - e'). Let the
+difference e - e' be a mixture of isotropic Gaussians (standard deviations s_m, weights w_m), and k squared
+exponential with lengthscales l_j. Then this is again a mixture of squared exponentials:
 
     k~(z, z') = sum_m w_m prod_j sqrt(l_j^2 / L_mj) exp(-(z_j - z'_j)^2 / (2 L_mj)),   L_mj = l_j^2 + s_m^2.
 
-A row with itself still has variance k(x, x): what k~(z, z) falls short of it is `nugget`, a part of
-f(x) that no other row tells about. `expected_kernel` returns the smooth part and the nugget apart.
+A row with itself still has variance k(x, x). The difference k(x, x) - k~(z, z) is the nugget, the variance of
+the part of f(x) about which no other row is informative. `expected_kernel` returns smooth part and nugget.
+`RowKernel` joins the two for a pool of rows whose first column is the nugget, so that a Gaussian process over
+rows treats it exactly.
 
-Source: Kharkovskii2020 has no such correction; for Gaussian noise it goes back to Girard and
-Murray-Smith (2003). `RowKernel` puts the two parts together for a pool of rows whose first column is
-the nugget, so that a Gaussian process over rows treats it exactly.
+Source: Girard and Murray-Smith (2003) for Gaussian noise. Kharkovskii2020 has no such correction.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ __all__ = ["FeatureKernel", "RowKernel", "SquaredExponentialMixture", "expected_
 @KERNELS.add("SquaredExponentialMixture")
 @dataclass(frozen=True, kw_only=True)
 class SquaredExponentialMixture(Kernel):
-    """sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m][j])).
+    """Kernel k(x, y) = sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m][j])).
 
     Args:
-        variances: (m,) non-negative.
-        squares: m tuples of squared lengthscales, each one number (all columns) or one a column.
+        variances: Non-negative variances, shape (m,).
+        squares: Tuples of squared lengthscales, m of them, each with one number for all columns or one per
+            column.
 
     Raises:
-        InvalidParameter: not so.
+        InvalidParameter: Arguments have other shapes, or numbers outside these ranges.
     """
 
     variances: tuple[float, ...]
@@ -57,12 +58,13 @@ class SquaredExponentialMixture(Kernel):
             and all(len(row) > 0 and np.isfinite(row).all() and (row > 0.0).all() for row in squares)
         ):
             raise InvalidParameter(
-                "a mixture has as many variances (at least 0) as tuples of squared lengthscales (above 0)"
+                "variances, squares: expected as many variances (at least 0) as tuples of squared "
+                "lengthscales (above 0)"
             )
 
     @property
     def max_variance(self) -> float:
-        """The variance of a single point."""
+        """Variance of a single point."""
         return math.fsum(self.variances)
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
@@ -82,7 +84,7 @@ class SquaredExponentialMixture(Kernel):
         return fill
 
     def of_pairs(self, squares: FloatArray) -> FloatArray:
-        """Return values (n,) at n pairs of points, from the squared differences (d, n) of their columns."""
+        """Return the kernel (n,) of n pairs of points, from squared differences (d, n) of their columns."""
         at_squares, out = self._at_squares(len(squares)), np.empty(squares.shape[1])
         step = max(1, BLOCK_ELEMENTS // len(self.variances))
         for start in range(0, len(out), step):
@@ -90,9 +92,12 @@ class SquaredExponentialMixture(Kernel):
         return out
 
     def _at_squares(self, dim: int) -> Callable[[FloatArray], FloatArray]:
-        """Prepare for points of `dim` columns: squared differences (dim, n) -> values (n,)."""
+        """Return the function from squared differences (dim, n) of columns to values (n,)."""
         if not all(len(row) in (1, dim) for row in self.squares):
-            raise InvalidData(f"points have {dim} columns, the kernel another number of lengthscales")
+            raise InvalidData(
+                f"points have {dim} columns, and the kernel another number of lengthscales: pass one for "
+                "each column, or one for all"
+            )
         isotropic = all(len(row) == 1 for row in self.squares)
         width = 1 if isotropic else dim
         rates = np.array([row if len(row) == width else row * width for row in self.squares])
@@ -110,13 +115,13 @@ class SquaredExponentialMixture(Kernel):
 @KERNELS.add("FeatureKernel")
 @dataclass(frozen=True, kw_only=True)
 class FeatureKernel(Kernel):
-    """k(x, y) = x . y: the points are feature vectors already, such as posterior means of features."""
+    """Kernel k(x, y) = x . y of points that are feature vectors, such as posterior means of features."""
 
     bound: float
 
     @property
     def max_variance(self) -> float:
-        """A bound on the squared norm of a point, given by whoever made the features."""
+        """Bound on the squared norm of a point, as passed to the constructor."""
         return self.bound
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
@@ -132,10 +137,10 @@ class FeatureKernel(Kernel):
 @KERNELS.add("RowKernel", smooth=KERNELS.read)
 @dataclass(frozen=True, kw_only=True)
 class RowKernel(Kernel):
-    """`smooth` between different rows, and a row's own nugget on top for a row with itself.
+    """Kernel of rows: `smooth` between different rows, plus a row's nugget for the row with itself.
 
-    Points are (nugget, coordinates...). Two rows at one place are still two rows: only `diagonal` and
-    the diagonal of `kernel(X)` hold the nugget, which is how `PoolGP` asks.
+    Points are (nugget, coordinates...). Two rows with equal coordinates are still two rows: only `diagonal`
+    and the diagonal of `kernel(X)` include the nugget, and `PoolGP` uses these.
     """
 
     smooth: Kernel
@@ -143,7 +148,7 @@ class RowKernel(Kernel):
 
     @property
     def max_variance(self) -> float:
-        """Variance of one row, smooth part and nugget together."""
+        """Variance of one row, the sum of smooth part and nugget."""
         return self.variance
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
@@ -157,20 +162,20 @@ class RowKernel(Kernel):
 def expected_kernel(
     kernel: Kernel, noise_scales: FloatArray, weights: FloatArray, *, dim: int
 ) -> tuple[SquaredExponentialMixture, float]:
-    """The smooth kernel between different noisy rows, and the nugget of a row with itself.
+    """Return the smooth kernel between different noisy rows, and the nugget of a row with itself.
 
     Args:
-        kernel: `SquaredExponential` (all columns), or a positive multiple of it.
-        noise_scales: (m,) standard deviations of the *difference* of two rows' noises, a mixture of
-            isotropic Gaussians: `NoiseLaw.difference_mixture()`.
-        weights: (m,) their probabilities.
-        dim: columns of the points.
+        kernel: `SquaredExponential` over all columns, or a positive multiple of it.
+        noise_scales: Standard deviations of the *difference* of two rows' noises, a mixture of isotropic
+            Gaussians, as in `NoiseLaw.difference_mixture()`; shape (m,).
+        weights: Probabilities of the mixture's components, shape (m,).
+        dim: Number of columns of the points.
 
     Returns:
         (k~, nugget) with k~(z, z) + nugget = k(x, x).
 
     Raises:
-        InvalidParameter: another kernel (no closed form here), or not a mixture.
+        InvalidParameter: The kernel is another one, without a closed form here, or the mixture is invalid.
 
     Example:
         >>> base = SquaredExponential(lengthscale=3.0)
@@ -211,7 +216,7 @@ def expected_kernel(
 
 
 def strip_scale(kernel: Kernel) -> tuple[Kernel, float]:
-    """A kernel without its outer multiples, and their product."""
+    """Return a kernel without its outer factors, and the product of these factors."""
     variance = 1.0
     while isinstance(kernel, ScaledKernel):
         variance *= kernel.variance

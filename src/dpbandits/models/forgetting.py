@@ -1,6 +1,6 @@
-"""What counts of what is past, where people change: a half-life, fixed before any data.
+"""Exponential discounting of past releases under non-stationarity, with a half-life fixed before any data.
 
-What is given less weight was released before: forgetting is arithmetic on releases, and protects nobody.
+Discounting is post-processing of releases: it adds no privacy and costs none.
 """
 
 import math
@@ -14,13 +14,13 @@ __all__ = ["counting", "kept_after"]
 
 
 def kept_after(rounds: FloatArray | float, half_life: float | None) -> Any:
-    """What counts of a release so many rounds after its block: 1 at once, a half after a half-life."""
+    """Return the weight of a release `rounds` rounds after its block: 1 at once, 1/2 after a half-life."""
     ages = np.asarray(rounds, dtype=np.float64)
     return np.ones_like(ages) if half_life is None else np.exp2(-ages / half_life)
 
 
 def counting(rounds: int, half_life: float | None) -> float:
-    """How many of so many rounds count: all of them, or the sum of what is kept of each.
+    """Return the effective number of the last `rounds` rounds: the sum of their weights.
 
     Example:
         >>> counting(500, None), round(counting(500, 1_000)), round(counting(10**9, 1_000))

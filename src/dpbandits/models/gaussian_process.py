@@ -32,19 +32,19 @@ from dpbandits.models.triangular import solve_lower
 __all__ = ["ExactGP", "FeatureGP", "PoolGP"]
 
 PREDICTION_ELEMENTS = 1 << 21
-"""Entries of the (t, n) matrix held at a time while predicting (16 MiB)."""
+"""Number of entries of the (t, n) matrix in memory at a time in predictions (16 MiB)."""
 
 
 class ExactGP:
     """Gaussian process regression with an incremental Cholesky factor.
 
     Args:
-        kernel: prior covariance.
-        noise_sd: standard deviation of the observation noise, positive.
-        capacity: observations to reserve memory for; more are accepted, with memory doubled.
+        kernel: Prior covariance.
+        noise_sd: Standard deviation of the observation noise, positive.
+        capacity: Number of observations for which memory is reserved; it is doubled when it is full.
 
     Attributes:
-        n_observations: observations so far.
+        n_observations: Number of observations so far.
 
     >>> from dpbandits.models.kernels import SquaredExponential
     >>> gp = ExactGP(kernel=SquaredExponential(lengthscale=0.5), noise_sd=0.1)
@@ -65,11 +65,11 @@ class ExactGP:
         self._predicted: tuple[int, FloatArray, FloatArray] | None = None
 
     def add(self, x: ArrayLike, y: float) -> None:
-        """Observe `y` at the point `x` (d,)."""
+        """Add the observation `y` at the point `x` (d,)."""
         self.add_batch(np.asarray(x, dtype=np.float64)[None], [y])
 
     def add_batch(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Observe values (b,) at points (b, d): the same posterior as one by one, in one factorisation."""
+        """Add observations (b,) at points (b, d), in one factorisation."""
         t = self.n_observations
         points, values = _as_observations(X, y, columns=self._inputs.shape[1] if t else None)
         b = len(values)
@@ -91,7 +91,7 @@ class ExactGP:
         self.n_observations = t + b
 
     def _whitened_at(self, points: FloatArray) -> FloatArray:
-        """(t, b) factor^-1 kernel(inputs, points); kept for one point that was just predicted at."""
+        """Return factor^-1 kernel(inputs, points), (t, b); cached for a point of the last prediction."""
         t, predicted = self.n_observations, self._predicted
         if predicted is not None and predicted[0] == t and len(points) == 1:
             same = np.flatnonzero((predicted[1] == points).all(axis=1))
@@ -100,7 +100,7 @@ class ExactGP:
         return solve_lower(self._factor[:t, :t], self.kernel(self._inputs[:t], points))
 
     def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (n,) of the function (without noise) at points (n, d)."""
+        """Return posterior mean and standard deviation (n,) of the noise-free function at points (n, d)."""
         points = np.asarray(X, dtype=np.float64)
         variance = self.kernel.diagonal(points)
         mean = np.zeros(len(points))
@@ -115,7 +115,7 @@ class ExactGP:
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Everything learned, as arrays to be stored."""
+        """Return the posterior as arrays to be stored."""
         t = self.n_observations
         return {
             "inputs": self._inputs[:t].copy(),
@@ -124,18 +124,20 @@ class ExactGP:
         }
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Replace what was learned by the arrays of `to_arrays`; it goes on up to rounding, and bit for bit
-        where no prediction came between the last observation and `to_arrays`.
+        """Restore the posterior from the arrays of `to_arrays`.
+
+        Later results are equal up to rounding. They are equal bit for bit if there was no prediction between
+        the last observation and `to_arrays`.
 
         Raises:
-            InvalidData: an array is missing or the shapes do not fit together.
+            InvalidData: An array is missing, or shapes do not fit together.
         """
         inputs, factor, whitened = _stored(arrays, "inputs", "factor", "whitened")
         t = len(whitened)
         if inputs.ndim != 2 or len(inputs) != t or factor.shape != (t, t) or whitened.ndim != 1:
             raise InvalidData(
                 f"stored arrays do not fit together: inputs {inputs.shape}, factor {factor.shape}, "
-                f"whitened {whitened.shape}"
+                f"whitened {whitened.shape}; expected (t, d), (t, t), (t,)"
             )
         self.n_observations, self._predicted = 0, None
         self._reserve(t, inputs.shape[1])
@@ -157,21 +159,21 @@ class ExactGP:
 
 
 class PoolGP:
-    """Gaussian process on a fixed pool of points, all of them predicted after every observation.
+    """Gaussian process on a fixed pool of points, with predictions for all after every observation.
 
-    Keeps V = L^-1 K(observed, pool) row by row: an observation appends one row, and means and
-    variances of the whole pool follow from it in O(n t). The covariance of a pool point with itself is
-    the kernel's diagonal, so kernels that expect noise in the inputs (k(x, x) above the limit of
-    k(x, y) for y -> x) are understood.
+    The rows of V = L^-1 K(observed, pool) are stored. An observation appends one row, from which means and
+    variances of the whole pool follow in O(n t). The covariance of a pool point with itself is the kernel's
+    diagonal. So kernels for noisy inputs, with k(x, x) above the limit of k(x, y) for y -> x, are treated
+    exactly.
 
     Args:
-        kernel: prior covariance.
-        pool: (n, d) points.
-        noise_sd: standard deviation of the observation noise, positive.
-        capacity: observations to reserve memory for; more are accepted, with memory doubled.
+        kernel: Prior covariance.
+        pool: Points, shape (n, d).
+        noise_sd: Standard deviation of the observation noise, positive.
+        capacity: Number of observations for which memory is reserved; it is doubled when it is full.
 
     Attributes:
-        n_observations: observations so far.
+        n_observations: Number of observations so far.
 
     >>> from dpbandits.models.kernels import SquaredExponential
     >>> gp = PoolGP(kernel=SquaredExponential(lengthscale=0.5), pool=[[0.0], [5.0]], noise_sd=0.1)
@@ -195,9 +197,9 @@ class PoolGP:
         self._history: list[tuple[int, float]] = []
 
     def add(self, index: int, y: float) -> None:
-        """Observe `y` at the pool's point `index`."""
+        """Add the observation `y` at the pool's point `index`."""
         if not 0 <= index < len(self.pool):
-            raise InvalidData(f"the pool has indices 0 .. {len(self.pool) - 1}, the one given is outside")
+            raise InvalidData(f"index is not in the pool, expected one of 0 .. {len(self.pool) - 1}")
         if not math.isfinite(y):
             raise InvalidData("an observation is NaN or infinite: leave it out")
         t = self.n_observations
@@ -221,7 +223,7 @@ class PoolGP:
 
     @contextmanager
     def imagining(self) -> Iterator[None]:
-        """Return a context at whose end the observations made in it are removed."""
+        """Return a context whose observations are removed at its end."""
         t, mean, variance = self.n_observations, self._mean.copy(), self._variance.copy()
         try:
             yield
@@ -230,31 +232,31 @@ class PoolGP:
             del self._history[t:]
 
     def mean_at(self, index: int) -> float:
-        """Posterior mean of the pool's point `index`."""
+        """Return the posterior mean at the pool's point `index`."""
         return float(self._mean[index])
 
     @property
     def mean(self) -> FloatArray:
-        """(n,) posterior means of the pool."""
+        """Posterior means at the pool's points, shape (n,)."""
         return self._mean.copy()
 
     @property
     def variance(self) -> FloatArray:
-        """(n,) posterior variances of the function (without noise) on the pool."""
+        """Posterior variances of the function, without noise, at the pool's points, shape (n,)."""
         return self._variance.copy()
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Everything learned, as arrays to be stored: which points were observed, and what."""
+        """Return the indices and values of all observations, as arrays to be stored."""
         history = np.asarray(self._history, dtype=np.float64).reshape(-1, 2)
         return {"indices": history[:, 0], "targets": history[:, 1]}
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Repeat the observations of `to_arrays` on a fresh object; it goes on bit for bit."""
+        """Repeat the observations of `to_arrays` on a new object; later results are equal bit for bit."""
         indices, targets = _stored(arrays, "indices", "targets")
         if indices.shape != targets.shape or indices.ndim != 1 or self.n_observations:
             raise InvalidData(
-                f"stored indices {indices.shape} and targets {targets.shape} need the same length and a "
-                "pool without observations"
+                f"stored arrays have shapes {indices.shape} and {targets.shape}, and the pool has "
+                f"{self.n_observations} observations: expected equal lengths, and a pool without observations"
             )
         for index, target in zip(indices, targets, strict=True):
             self.add(int(index), float(target))
@@ -264,12 +266,12 @@ class FeatureGP:
     """Bayesian linear regression on m features: y = phi . w + noise, w ~ N(0, prior_variance I).
 
     Args:
-        n_features: number m of features.
-        prior_variance: variance of each weight before any data.
-        noise_variance: variance of the observation noise.
+        n_features: Number m of features.
+        prior_variance: Variance of each weight before any data.
+        noise_variance: Variance of the observation noise.
 
     Attributes:
-        n_observations: observations so far.
+        n_observations: Number of observations so far.
 
     >>> model = FeatureGP(n_features=2, prior_variance=1.0, noise_variance=0.01)
     >>> model.add([1.0, 0.0], 0.5)
@@ -285,7 +287,7 @@ class FeatureGP:
         self._set(math.sqrt(prior_variance) * np.eye(n_features), np.zeros(n_features))
 
     def _set(self, factor: FloatArray, mean: FloatArray) -> None:
-        """Hold S and the mean side by side, (m, m + 1): one product looks at both, one update moves both."""
+        """Store S and the mean in one array (m, m + 1), so that products and updates apply to both."""
         law = np.empty((self.n_features, self.n_features + 1))
         law[:, :-1], law[:, -1] = factor, mean
         self._law = law
@@ -299,29 +301,29 @@ class FeatureGP:
         return self._law[:, -1]
 
     def add(self, phi: ArrayLike, y: float) -> None:
-        """Observe `y` at the feature vector `phi` (m,)."""
+        """Add the observation `y` at the feature vector `phi` (m,)."""
         row = np.asarray(phi, dtype=np.float64)
         if row.shape != (self.n_features,):
             raise InvalidData(f"features have shape {row.shape}: expected ({self.n_features},)")
         self._take(row.dot(self._law), float(y))
 
     def add_looked(self, looked: FloatArray, y: float) -> None:
-        """Observe `y` at a feature vector by what `look` gave for it (m + 1,), if nothing was learned since.
+        """Add the observation `y` at a feature vector, given its `look` (m + 1,) without observations since.
 
         Raises:
-            InvalidData: another shape, or numbers that are not finite.
+            InvalidData: The shape is another one, or numbers are not finite.
         """
         if looked.shape != (self.n_features + 1,):
             raise InvalidData(
-                f"what was looked at has shape {looked.shape}: expected ({self.n_features + 1},)"
+                f"the result of look has shape {looked.shape}: expected ({self.n_features + 1},)"
             )
         self._take(looked.copy(), float(y))
 
     def _take(self, looked: FloatArray, y: float) -> None:
-        """Potter's form: S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v.
+        """Update the posterior by Potter's form, given `looked` = [v, phi . mean], which is overwritten.
 
-        Both move along S v, by -gamma [v, -error / (gamma total)]. `looked` is [v, phi . mean], and is
-        written over.
+        S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v. Both changes are
+        multiples of S v, with the factors -gamma [v, -error / (gamma total)].
         """
         error = y - looked.item(-1)
         looked[-1] = 0.0
@@ -334,12 +336,12 @@ class FeatureGP:
         column = self._law.dot(looked)
         shrunk = total + math.sqrt(total * self.noise_variance)
         looked[-1] = -error * shrunk / total
-        # The number first: whatever interrupts this, no law that has moved is taken for the one looked at.
+        # The number first, so that after an interruption no `look` at an earlier posterior is used.
         self.n_observations += 1
         self._law = dger(-1.0 / shrunk, looked, column, a=self._law.T, overwrite_a=True).T
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
-        """Observe values (b,) at feature vectors (b, m): one factorisation of size m."""
+        """Add observations (b,) at feature vectors (b, m), in one factorisation of size m."""
         rows, values = _as_observations(Phi, y, columns=self.n_features)
         if len(values) == 0:
             return
@@ -352,11 +354,11 @@ class FeatureGP:
         factor = solve_triangular(lower, self._factor.T, lower=True, check_finite=False).T
         pulled = factor.T @ (rows.T @ errors) / self.noise_variance
         mean = self._mean + factor @ pulled
-        self.n_observations += len(values)  # before the law, as in `_take`
+        self.n_observations += len(values)  # before the posterior changes, as in `_take`
         self._set(factor, mean)
 
     def fade(self, kept: float) -> None:
-        """Let all that was observed count for the share `kept`, in [0, 1]: the law nears the prior."""
+        """Multiply the weight of all observations by `kept`, in [0, 1] (exponential discounting)."""
         share = number(kept, name="kept", exclusive=False, maximum=1.0)
         if share == 1.0:
             return
@@ -370,12 +372,12 @@ class FeatureGP:
 
     @property
     def mean_weights(self) -> FloatArray:
-        """(m,) posterior mean of the weights."""
+        """Posterior mean of the weights, shape (m,)."""
         return self._mean.copy()
 
     @property
     def posterior(self) -> WeightPosterior:
-        """The Gaussian law of the weights, to draw from or to keep."""
+        """Gaussian posterior of the weights, to sample from or to store."""
         return WeightPosterior(
             mean=self._mean.copy(),
             factors=[self._factor.copy()],
@@ -383,12 +385,12 @@ class FeatureGP:
         )
 
     def predict_from_features(self, Phi: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        """Return posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
         mean, sd = self.moments(self.look(Phi))
-        return mean.copy(), sd  # not a view, which would keep all that was looked at
+        return mean.copy(), sd  # a view would keep the whole array of `look` in memory
 
     def look(self, Phi: ArrayLike) -> FloatArray:
-        """Phi [S, mean] (..., m + 1) of feature vectors (..., m): for `moments` and `add_looked`."""
+        """Return Phi [S, mean], (..., m + 1), of feature vectors (..., m), for `moments` and `add_looked`."""
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.n_features:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.n_features})")
@@ -396,12 +398,12 @@ class FeatureGP:
 
     @staticmethod
     def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
+        """Return mean (a view) and standard deviation (...) of the function from `look` (..., m + 1)."""
         spread = looked[..., :-1]
         return looked[..., -1], np.sqrt(np.vecdot(spread, spread))
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Everything learned, as arrays to be stored."""
+        """Return the posterior as arrays to be stored."""
         return {
             "mean": self._mean.copy(),
             "factor": self._factor.copy(),
@@ -422,12 +424,12 @@ class FeatureGP:
 
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
-    """Lower Cholesky factor of a matrix whose eigenvalues are at least `least` in exact arithmetic."""
+    """Return the lower Cholesky factor of a matrix with exact eigenvalues of at least `least`."""
     if matrix.size == 1:
         return np.sqrt(np.maximum(matrix, least))
     try:
         lower: FloatArray = cholesky(matrix, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:  # rounding pushed an eigenvalue below zero: put it back where it belongs
+    except np.linalg.LinAlgError:  # an eigenvalue was rounded below zero: raise all to `least`
         values, vectors = np.linalg.eigh(matrix)
         _, upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, least))).T)
         lower = upper.T * np.sign(np.diagonal(upper))

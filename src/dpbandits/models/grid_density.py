@@ -1,8 +1,8 @@
-"""A law over the cells of a grid, learned from noisy means of public functions under it.
+"""Law of contexts over the cells of a grid, learned from noisy means of public functions under it.
 
-p(g) is proportional to exp(psi(g) t), t standard normal: a logistic Gaussian process. What is observed are
-sums of n reports with mean n sum_g p(g) u(g) for public functions u. The posterior of t is Laplace's:
-Newton steps on the linearised means, whose derivatives are sum_g p u (psi - mean of psi).
+p(g) is proportional to exp(psi(g) t) with t standard normal: a logistic Gaussian process. Observations are
+sums of n reports with mean n sum_g p(g) u(g) for public functions u. The posterior of t is Laplace's
+approximation, by Newton steps on the linearised means. Their derivatives are sum_g p u (psi - mean of psi).
 
 Source: Lenk, *The logistic normal distribution for Bayesian, nonparametric, predictive densities*, 1988.
 """
@@ -17,29 +17,29 @@ from dpbandits.models.features.products import LENGTHS, ProductFeatures
 
 __all__ = ["GridDensity"]
 
-# Length of the log density, as its place among LENGTHS.
+# Lengthscale of the log density, as a law over LENGTHS.
 _LENGTH_LAW = (LENGTHS == 0.22).astype(np.float64)
 
 _SDS = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
-"""Standard deviations of the log density that are averaged over: small ones are of people spread evenly."""
+"""Standard deviations of the log density that are averaged over; small ones mean nearly uniform contexts."""
 
 _STEPS = 3
 
-# No Newton step moves a log density by more.
+# Largest change of a log density in one Newton step.
 _LONGEST_STEP = 2.0
 
 
 class GridDensity:
-    """The law.
+    """Posterior of a law over the cells of a grid.
 
     Args:
-        features: at the grid's cells.
+        features: Features at the grid's cells.
 
     Attributes:
-        weights: (F - 1,) of the features, at the mode.
-        variance: of every weight before anything is known, on average over what was observed.
-        factor: (F - 1, F - 1) Cholesky factor of their precision.
-        p: (G,) probabilities.
+        weights: Posterior mode of the features' weights, shape (F - 1,).
+        variance: Prior variance of each weight, averaged over its posterior.
+        factor: Cholesky factor of the weights' precision, shape (F - 1, F - 1).
+        p: Probabilities of the cells, shape (G,).
     """
 
     def __init__(self, features: ProductFeatures) -> None:
@@ -51,19 +51,19 @@ class GridDensity:
         self.look()
 
     def look(self) -> None:
-        """Compute what follows from the weights."""
+        """Compute the probabilities from the weights."""
         levels = self._values @ self.weights
         raised = np.exp(levels - levels.max())
         self.p = raised / raised.sum()
         self._centred = self._values - self.p @ self._values
 
     def learn(self, functions: FloatArray, means: FloatArray, precisions: FloatArray) -> None:
-        """Fit to all that was observed.
+        """Fit the law to all observations.
 
         Args:
-            functions: (m, G) u.
-            means: (m,) observed means of u.
-            precisions: (m,) 1/variance of each.
+            functions: Functions u at the cells, shape (m, G).
+            means: Observed means of u, shape (m,).
+            precisions: Inverse variance of each observed mean, shape (m,).
         """
         for _ in range(_STEPS):
             self._step(*self._linearised(functions, means, precisions))
@@ -77,7 +77,7 @@ class GridDensity:
     def _linearised(
         self, functions: FloatArray, means: FloatArray, precisions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Precision and moment of the weights by what was observed, about what is believed of them."""
+        """Return precision and moment of the weights from observations, linearised at the present weights."""
         slopes = (functions * self.p) @ self._centred
         rest = means - functions @ self.p + slopes @ self.weights
         return (slopes * precisions[:, None]).T @ slopes, slopes.T @ (precisions * rest)
@@ -90,20 +90,22 @@ class GridDensity:
         self.look()
 
     def least_known(self, normals: FloatArray) -> FloatArray:
-        """(G,) signs of a function whose mean is hardly known, of standard normals (F - 1,)."""
+        """Return the signs (G,) of a function with a very uncertain mean, from standard normals (F - 1,)."""
         drawn = solve_triangular(self.factor, normals, lower=True, trans=1, check_finite=False)
         signs = _signs(self._centred @ drawn)
         return _signs(self._centred @ self._solve((self.p * signs) @ self._centred))
 
     def doubt(self, function: FloatArray) -> float:
-        """Standard deviation of the mean of a function (G,) under p."""
+        """Return the posterior standard deviation of the mean of a function (G,) under p."""
         slope = (self.p * function) @ self._centred
         return math.sqrt(max(0.0, float(slope @ self._solve(slope))))
 
     def boxes(self, centres: FloatArray, n: int) -> IntArray:
-        """(G,) which of n boxes of about equal mass a cell is in, n a power of two.
+        """Return each cell's box (G,), out of n boxes of about equal mass, which are halved on longest sides.
 
-        Boxes are halved along their longest sides.
+        Args:
+            centres: Centres of the cells, shape (G, d).
+            n: Number of boxes, a power of two.
         """
         parts = np.zeros(len(centres), dtype=np.int64)
         for _ in range(n.bit_length() - 1):
@@ -120,7 +122,7 @@ class GridDensity:
 
 
 def _factor(precision: FloatArray, variance: float) -> FloatArray:
-    """Cholesky factor of a precision beside that of the prior."""
+    """Return the Cholesky factor of the sum of a precision and of the prior's."""
     total = precision.copy()
     total[np.diag_indices_from(total)] += 1.0 / variance
     return np.asarray(cholesky(total, lower=True, check_finite=False))
@@ -137,7 +139,10 @@ def _signs(values: FloatArray) -> FloatArray:
 
 
 def _upper_half(points: FloatArray, mass: FloatArray) -> BoolArray:
-    """(m,) which cells lie in the upper half by mass, along their longest side; none of a single cell."""
+    """Return an array (m,) that is True for cells in the upper half by mass along their longest side.
+
+    A single cell is never in the upper half.
+    """
     if not len(points):
         return np.zeros(0, dtype=np.bool_)
     column = points[:, int(np.argmax(np.ptp(points, axis=0)))]

@@ -1,10 +1,10 @@
-"""Public probability laws on cells: what actions and contexts are expected to look like, before any data.
+"""Public probability laws of actions and contexts on cells, declared before any data.
 
-A `CellMeasure` cuts columns into cells, gives every cell a representative point and a weight, and says
-into which cell a value falls. Cells of several axes are numbered row-major, the last axis fastest.
+A `CellMeasure` divides columns into cells. Each cell has a representative point and a weight. Cells of
+several axes are numbered row-major, the last axis fastest.
 
-- `CellMeasure.uniform`, `.beta`, `.histogram`: one continuous column in equal bins
-  (or given edges), by their law;
+- `CellMeasure.uniform`, `.beta`, `.histogram`: one continuous column in equal bins, or in bins with given
+  edges;
 - `CellMeasure.finite`: a list of points, such as arms or doses;
 - `CellMeasure.product`: independent columns side by side; `with_weights`: any joint law on the same cells.
 """
@@ -27,15 +27,15 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["Axis", "CellMeasure", "FiniteAxis", "IntervalAxis"]
 
 _CHUNK = 1 << 15
-"""Rows compared with all points of a finite axis at a time."""
+"""Number of rows that are compared to all points of a finite axis at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalAxis(Valued):
-    """One column cut at `edges` (k + 1,); a cell's point is its middle.
+    """One column with cells between neighbouring `edges`; a cell's point is its middle.
 
     Args:
-        edges: increasing numbers; values outside them are off the public range.
+        edges: Increasing numbers, shape (k + 1,). Values outside them are outside the public range.
     """
 
     edges: FloatArray
@@ -44,28 +44,28 @@ class IntervalAxis(Valued):
     def __post_init__(self) -> None:
         edges = public_array(self.edges, name="edges", ndim=1)
         if len(edges) < 2 or (np.diff(edges) <= 0).any():
-            raise InvalidParameter("edges: expected at least two finite numbers that increase")
+            raise InvalidParameter("edges: expected at least two finite, increasing numbers")
         object.__setattr__(self, "edges", edges)
 
     @property
     def points(self) -> FloatArray:
-        """(k, 1) middles of the cells."""
+        """Middles of the cells, shape (k, 1)."""
         return np.asarray(0.5 * (self.edges[:-1] + self.edges[1:]))[:, None]
 
     @property
     def widths(self) -> FloatArray:
-        """(1,) the distance from the first edge to the last."""
+        """Distance from the first edge to the last, shape (1,)."""
         return np.asarray(self.edges[-1:] - self.edges[:1])
 
     def find(self, values: FloatArray) -> IntArray:
-        """Cells (n,) of values (n, 1); -1 off the public range."""
+        """Return the cells (n,) of values (n, 1); -1 outside the public range."""
         column = values[:, 0]
         cells = np.minimum(np.searchsorted(self.edges, column, side="right") - 1, len(self.edges) - 2)
         inside = (column >= self.edges[0]) & (column <= self.edges[-1])  # False for NaN
         return np.where(inside, cells, -1).astype(np.int64)
 
     def outside(self, name: str) -> InvalidData:
-        """The error of values that are in no cell."""
+        """Return the error for values that are in no cell."""
         return InvalidData(
             f"{name} leave the public range [{self.edges[0]:g}, {self.edges[-1]:g}], or are missing: clip "
             "them to it, or declare a wider range that you know without the data"
@@ -74,7 +74,7 @@ class IntervalAxis(Valued):
 
 @dataclass(frozen=True, eq=False)
 class FiniteAxis(Valued):
-    """A list of distinct points (k, d); values must be one of them exactly."""
+    """List of distinct points (k, d); each value must equal one of them exactly."""
 
     points: FloatArray
 
@@ -87,17 +87,17 @@ class FiniteAxis(Valued):
 
     @property
     def dim(self) -> int:
-        """Columns of a point."""
+        """Number of columns of a point."""
         return int(self.points.shape[1])
 
     @property
     def widths(self) -> FloatArray:
-        """(d,) the distance from the lowest to the highest number of a column; 1 where there is one."""
+        """Distance from the lowest to the highest number of each column, shape (d,); 1 if they are equal."""
         spans = np.ptp(self.points, axis=0)
         return np.asarray(np.where(spans > 0.0, spans, 1.0))
 
     def find(self, values: FloatArray) -> IntArray:
-        """Cells (n,) of values (n, d); -1 where a value is none of the points."""
+        """Return the cells (n,) of values (n, d); -1 if a value equals none of the points."""
         cells = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
             rows = values[start : start + _CHUNK]
@@ -106,8 +106,11 @@ class FiniteAxis(Valued):
         return cells
 
     def outside(self, name: str) -> InvalidData:
-        """The error of values that are in no cell."""
-        return InvalidData(f"{name} hold something else than the {len(self.points)} public points")
+        """Return the error for values that are in no cell."""
+        return InvalidData(
+            f"{name} hold values other than the {len(self.points)} public points: leave these rows out, or "
+            "declare points that you know without the data"
+        )
 
 
 Axis = IntervalAxis | FiniteAxis
@@ -115,14 +118,15 @@ Axis = IntervalAxis | FiniteAxis
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellMeasure(Valued):
-    """A public probability law on finitely many cells.
+    """Public probability law on finitely many cells.
 
     Args:
-        axes: how columns are cut; their columns are concatenated.
-        weights: (n,) probabilities of all cells, at least 0; scaled to sum to 1.
+        axes: Cells of each axis; the columns of all axes are concatenated.
+        weights: Probabilities of all cells, at least 0, shape (n,). They are scaled to sum to 1.
 
     Raises:
-        InvalidParameter: no axes, weights of another number than cells, negative or all zero.
+        InvalidParameter: There are no axes, or weights have another number than cells, are negative or are
+            all zero.
 
     Example:
         >>> doses = CellMeasure.finite([0.0, 0.5, 1.0])
@@ -149,12 +153,12 @@ class CellMeasure(Valued):
 
     @classmethod
     def uniform(cls, *, low: float, high: float, cells: int) -> Self:
-        """Equal bins of one column, all equally likely."""
+        """Return the law of one column in equal bins, all equally likely."""
         return cls((_bins(low, high, cells),), np.ones(cells))
 
     @classmethod
     def beta(cls, a: float, b: float, *, low: float, high: float, cells: int) -> Self:
-        """Equal bins of one column whose position in [low, high] has the Beta(a, b) law."""
+        """Return the law of one column in equal bins, whose position in [low, high] is Beta(a, b)."""
         scale(a, name="a")
         scale(b, name="b")
         cumulative = betainc(a, b, np.linspace(0.0, 1.0, cells + 1))
@@ -162,32 +166,32 @@ class CellMeasure(Valued):
 
     @classmethod
     def histogram(cls, edges: Sequence[float], weights: Sequence[float]) -> Self:
-        """One column with given bins and their public weights."""
+        """Return the law of one column with given bins and public weights of these."""
         return cls((IntervalAxis(np.asarray(edges, dtype=np.float64)),), np.asarray(weights))
 
     @classmethod
     def finite(cls, points: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """A list of points (k,) or (k, d), equally likely by default."""
+        """Return a law on points (k,) or (k, d), equally likely by default."""
         axis = FiniteAxis(np.asarray(points, dtype=np.float64))
         return cls((axis,), np.ones(len(axis.points)) if weights is None else np.asarray(weights))
 
     @classmethod
     def product(cls, *measures: "CellMeasure") -> Self:
-        """Independent columns side by side."""
+        """Return the law of independent columns side by side."""
         weights = np.ones(1)
         for measure in measures:
             weights = np.multiply.outer(weights, measure.weights).ravel()
         return cls(tuple(axis for measure in measures for axis in measure.axes), weights)
 
     def with_weights(self, weights: ArrayLike) -> "CellMeasure":
-        """The same cells under another law (n,)."""
+        """Return another law (n,) on the same cells."""
         return CellMeasure(self.axes, np.asarray(weights, dtype=np.float64))
 
     # -- cells ------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along every axis."""
+        """Number of cells along every axis."""
         return tuple(len(axis.points) for axis in self.axes)
 
     @property
@@ -202,22 +206,23 @@ class CellMeasure(Valued):
 
     @property
     def widths(self) -> FloatArray:
-        """(d,) range of every column: the unit of a kernel's lengthscale."""
+        """Width of the range of every column, the unit of a kernel's lengthscale, shape (d,)."""
         return np.concatenate([axis.widths for axis in self.axes])
 
     @property
     def points(self) -> FloatArray:
-        """(n, d) representative point of every cell."""
+        """Representative points of all cells, shape (n, d)."""
         grids = np.meshgrid(*(np.arange(count) for count in self.shape), indexing="ij")
         return np.concatenate(
             [axis.points[grid.ravel()] for axis, grid in zip(self.axes, grids, strict=True)], axis=1
         )
 
     def locate(self, values: ArrayLike, *, name: str = "values") -> IntArray:
-        """Cells (n,) of values (n, d), or of (n,) where there is one column.
+        """Return the cells (n,) of values (n, d), or (n,) if there is one column.
 
         Raises:
-            InvalidData: not numbers, another shape, or off the public range. No value is named.
+            InvalidData: Values are not numbers, have another shape, or are outside the public range. The
+                message names no value.
         """
         rows = self.rows(as_numbers(values, name=name), name=name)
         for axis, cells in zip(self.axes, self._along_axes(rows), strict=True):
@@ -226,14 +231,14 @@ class CellMeasure(Valued):
         return self.find(rows)
 
     def rows(self, values: FloatArray, *, name: str = "values") -> FloatArray:
-        """(n, d) values, of which (n,) may come where there is one column; InvalidData for another shape."""
+        """Return values as an array (n, d); shape (n,) is accepted for one column, else InvalidData."""
         rows = values[:, None] if values.ndim == 1 and self.dim == 1 else values
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise InvalidData(f"{name}: expected shape (n, {self.dim}), got {rows.shape}")
         return rows
 
     def find(self, rows: FloatArray) -> IntArray:
-        """Cells (n,) of rows (n, d); -1 where a value is missing or off the public range."""
+        """Return the cells (n,) of rows (n, d); -1 if a value is missing or outside the public range."""
         cells, inside = np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
         for axis, own in zip(self.axes, self._along_axes(rows), strict=True):
             cells = cells * len(axis.points) + own
@@ -245,7 +250,7 @@ class CellMeasure(Valued):
         return [axis.find(own) for axis, own in zip(self.axes, columns, strict=True)]
 
     def cells_at(self, uniforms: FloatArray) -> IntArray:
-        """Cells (n,) drawn from the law by uniform numbers (n,) in (0, 1)."""
+        """Return cells (n,) sampled from the law by uniform numbers (n,) in (0, 1)."""
         cells = np.searchsorted(np.cumsum(self.weights), uniforms, side="right")
         last = int(np.flatnonzero(self.weights)[-1])  # cumulative weights may round to below 1
         return np.minimum(cells, last).astype(np.int64)
@@ -253,10 +258,10 @@ class CellMeasure(Valued):
     @classmethod
     @reading("the configuration of a measure")
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild a measure from `to_config()`; weights come back bit for bit.
+        """Rebuild a measure from `to_config()`, with weights equal bit for bit.
 
         Raises:
-            InvalidParameter: not the configuration of a measure.
+            InvalidParameter: The argument is not the configuration of a measure.
         """
         axes = tuple((IntervalAxis if "edges" in axis else FiniteAxis)(**axis) for axis in config["axes"])
         weights = np.asarray(config["weights"], dtype=np.float64)

@@ -1,22 +1,20 @@
-"""Bayesian regression on feature weights when only noisy sufficient statistics are known.
+"""Bayesian regression on feature weights from noisy sufficient statistics.
 
-The model: a reward is z = phi . w + e with w ~ N(0, p I) and Var(e) <= rho^2. What regression needs of
-the data are the Gram matrix G = sum phi phi^T and the vector u = sum z phi = G w + (error of covariance
-rho^2 G). Known are only G + E and u + e_u, with symmetric Gaussian noise E (standard deviation s_A on
-the diagonal and s_A / sqrt(2) off it: isotropic in Frobenius norm) and e_u ~ N(0, s_u^2 I).
+The model: a reward is z = phi . w + e with w ~ N(0, p I) and Var(e) <= rho^2. The sufficient statistics are
+the Gram matrix G = sum phi phi^T and the vector u = sum z phi = G w + (error of covariance rho^2 G). Only
+G + E and u + e_u are known. E is symmetric Gaussian noise, isotropic in Frobenius norm: its standard
+deviation is s_A on the diagonal and s_A / sqrt(2) off it. The other noise is e_u ~ N(0, s_u^2 I).
 
-Written with a Gram matrix that is known up to noise of variance q, u = G^ w + (G - G^) w + ...: the
-second term has covariance q (||w||^2 I + w w^T) / 2, on average over directions
-q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ with error covariance
+Let G^ be a Gram matrix known up to noise of variance q. Then u = G^ w + (G - G^) w + ..., and the second
+term has covariance q (||w||^2 I + w w^T) / 2. Averaged over directions this is q (1 + 1/m) / 2 for
+||w|| = 1. So the vector behaves like a regression on G^ with error covariance
 
     (s_u^2 + (1 + 1/m) q / 2) I + rho^2 G^.
 
-`posterior_from_block_statistics` regresses on one noisy pair a block: Gram matrices are shrunk to a public
-prior, and the blocks are fitted by generalised least squares.
-
-It takes `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
-each is then a problem of its own. Inputs are plain numbers; if they are a release, so is everything
-computed here (post-processing).
+`posterior_from_block_statistics` takes one noisy pair per block. Gram matrices are shrunk towards a public
+prior, and the blocks are fitted by generalised least squares. Between `supports` (index ranges, such as the
+features of separate arms) every Gram matrix is zero, so each support is a separate problem. Inputs are plain
+numbers. If they are a release, all results are post-processing of it.
 """
 
 import math
@@ -36,17 +34,18 @@ from dpbandits.models.triangular import PANEL, factor_lower, solve_lower
 __all__ = ["WeightPosterior", "posterior_from_block_statistics"]
 
 SYMMETRY_TOLERANCE = 1e-9
-"""Asymmetry, relative to the largest entry, that still passes for rounding."""
+"""Largest asymmetry, relative to the largest entry, that is accepted as rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPosterior:
-    """Gaussian law of feature weights.
+    """Gaussian posterior of feature weights.
 
     Args:
-        mean: (m,) posterior mean.
-        factors: (k, k) of every support, with covariance = factor @ factor.T there; zero between supports.
-        supports: index ranges that are independent of each other; ((0, m),) when there is one.
+        mean: Posterior mean, shape (m,).
+        factors: Factor F (k, k) of the covariance F F^T of every support; weights of different supports are
+            independent.
+        supports: Index ranges of the supports; ((0, m),) if there is one.
     """
 
     mean: FloatArray
@@ -55,16 +54,16 @@ class WeightPosterior:
 
     @property
     def factor(self) -> FloatArray:
-        """(m, m) with covariance = factor @ factor.T; with many supports much larger than `factors`."""
+        """Factor F (m, m) of the covariance F F^T; with many supports much larger than `factors`."""
         return self.factors[0] if len(self.factors) == 1 else np.asarray(block_diag(*self.factors))
 
     @property
     def covariance(self) -> FloatArray:
-        """(m, m) posterior covariance."""
+        """Posterior covariance, shape (m, m)."""
         return np.asarray(self.factor @ self.factor.T)
 
     def predict(self, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        """Return mean and standard deviation (...) of the function at feature vectors (..., m)."""
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.mean.size:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.mean.size})")
@@ -77,15 +76,15 @@ class WeightPosterior:
     def predict_function(
         self, features: Features, X: FloatArray, *, weight_variance: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (...) at points (..., d), what the features leave out included.
+        """Return mean and standard deviation (...) at points, including the variance beyond the features.
 
-        The function is phi(x) . w plus what no weight describes, a Gaussian process of its own about which
-        the statistics say nothing: its variance is p times what is `left_out`.
+        The function is phi(x) . w plus an independent Gaussian process, about which the statistics have no
+        information. The variance of that process is p times the result of `left_out`.
 
         Args:
-            features: the map whose weights these are.
-            X: points.
-            weight_variance: p, of a weight before any data.
+            features: Feature map of these weights.
+            X: Points, shape (..., d).
+            weight_variance: Variance p of a weight before any data.
         """
         points = np.asarray(X, dtype=np.float64)
         support, own = features.placed(points.reshape(-1, points.shape[-1]))
@@ -101,14 +100,14 @@ class WeightPosterior:
 
     @classmethod
     def of(cls, mean: FloatArray, factor: FloatArray, supports: Supports) -> "WeightPosterior":
-        """From one factor (m, m) that is zero between supports."""
+        """Return the law with one factor (m, m) that is zero between supports."""
         return cls(
             mean=mean, factors=[factor[low:high, low:high] for low, high in supports], supports=supports
         )
 
     @classmethod
     def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":
-        """N(0, variance I): what is believed before any statistics."""
+        """Return the prior N(0, variance I)."""
         size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
         factors = [sd * np.eye(high - low) for low, high in supports]
         return cls(mean=np.zeros(size), factors=factors, supports=supports)
@@ -116,21 +115,26 @@ class WeightPosterior:
     def given(
         self, grams: Sequence[FloatArray], vector: FloatArray, *, reward_variance: float
     ) -> "WeightPosterior":
-        """This law updated by exact statistics: sum phi phi^T by blocks (s, s), vector (m,) = sum z phi.
+        """Return the posterior with this law as prior, given exact statistics.
 
-        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so a matrix that the data leave
-        singular is never inverted.
+        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so a singular Gram matrix is
+        never inverted.
+
+        Args:
+            grams: Sum of phi phi^T of every support, shapes (s, s).
+            vector: Sum of z phi, shape (m,).
+            reward_variance: Variance rho^2 of a reward given its mean.
 
         Raises:
-            InvalidData: shapes that do not fit, or entries that are not finite.
-            InvalidParameter: a variance that is not positive.
+            InvalidData: Shapes do not fit, or entries are not finite.
+            InvalidParameter: The variance is not positive.
         """
         _checks.number(reward_variance, name="reward_variance")
         vector = np.asarray(vector, dtype=np.float64)
         if vector.shape != self.mean.shape or len(grams) != len(self.supports):
             raise InvalidData(
-                f"{len(grams)} Gram matrices and a vector of shape {vector.shape}: expected one of each "
-                f"support, {len(self.supports)}, and ({self.mean.size},)"
+                f"{len(grams)} Gram matrices and a vector of shape {vector.shape}: expected one matrix for "
+                f"each support, {len(self.supports)}, and a vector ({self.mean.size},)"
             )
         own = {
             place: (factor, _as_statistics(np.asarray(gram)[None], vector[None, slice(*place)])[0][0])
@@ -149,9 +153,9 @@ class WeightPosterior:
         return _per_support(self.mean.size, self.supports, solve)
 
     def sample_weights(self, normals: FloatArray, *, scale: float = 1.0) -> FloatArray:
-        """Draws (k, m) made from standard normals (k, m): mean + scale * factor @ normal.
+        """Return samples (k, m) from standard normals (k, m): mean + scale * factor @ normal.
 
-        `scale` below one tempers the law around its mean; 0 gives the mean itself.
+        A `scale` below one samples closer to the mean; 0 returns the mean.
         """
         draws = np.asarray(normals, dtype=np.float64)
         if draws.ndim != 2 or draws.shape[1] != self.mean.size:
@@ -178,38 +182,37 @@ def posterior_from_block_statistics(
     kept: FloatArray | None = None,
     supports: Supports | None = None,
 ) -> WeightPosterior:
-    """The posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
+    """Return the posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
 
     1. Shrink: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M), with error
-       covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. A deviation of 0
-       trusts the prior and ignores the released Gram.
-       Where the past fades every block then counts as the share `kept` of itself: G^, u, N and Q are those of
-       so many fewer people, G^_k and u_k times c_k and variances times c_k, so that its information
-       G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
-    2. Clip each G^_k to positive semi-definite.
-    3. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
+       covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. With a deviation of 0
+       the result is the prior, and the released Gram matrix is ignored.
+    2. Discount: with `kept` c, multiply G^_k, u_k and their variances in N and Q by c_k, as if the block had
+       fewer users. So its information G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
+    3. Clip each G^_k to positive semi-definite.
+    4. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
        precision H^T Cov^-1 H + I / p, mean precision^-1 H^T Cov^-1 u.
 
-    Costs K eigendecompositions of size m and one Cholesky factor of size (sum of the ranks of the
-    G^_k) <= K m: meant for a few uneven blocks.
+    The cost is K eigendecompositions of size m and one Cholesky factor of size (sum of the ranks of the
+    G^_k) <= K m, so the function suits a small number of uneven blocks.
 
     Args:
-        grams: (K, m, m) symmetric noisy Gram matrix of every block.
-        vectors: (K, m) noisy vectors.
-        noise_covariance: (K, K) covariance of the noise between blocks, per unit of the deviations.
-        gram_noise_sd: deviation on the diagonal (off it, smaller by sqrt(2)) for one unit.
-        vector_noise_sd: deviation of each entry of a vector for one unit.
-        prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
-        prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
-        kept: (K,) in (0, 1], c; all of every block where None.
-        prior_variance: variance of each weight before any data.
-        reward_variance: bound on the variance of a reward given its mean.
-        supports: ranges to be treated separately.
+        grams: Symmetric noisy Gram matrices of the blocks, shape (K, m, m).
+        vectors: Noisy vectors, shape (K, m).
+        noise_covariance: Covariance of the noise between blocks, per unit of the deviations, shape (K, K).
+        gram_noise_sd: Deviation s_A per unit on the diagonal; off it the deviation is s_A / sqrt(2).
+        vector_noise_sd: Deviation s_u per unit of each entry of a vector.
+        prior_grams: Expected Gram matrices M, which are public, shape (K, m, m).
+        prior_gram_sd: Deviation of the true from the expected Gram matrices, on the diagonal, shape (K,).
+        kept: Discount factors c in (0, 1], shape (K,); None for no discounting.
+        prior_variance: Variance of each weight before any data.
+        reward_variance: Bound on the variance of a reward given its mean.
+        supports: Index ranges that are separate problems; None for one range.
 
     Raises:
-        InvalidData: shapes that do not fit, or entries that are not finite.
-        InvalidParameter: a negative deviation, a variance that is not positive, a covariance that is
-            not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
+        InvalidData: Shapes do not fit, or entries are not finite.
+        InvalidParameter: A deviation is negative, a variance is not positive, a covariance is not positive
+            definite, or only one of `prior_grams` and `prior_gram_sd` was passed.
     """
     grams, vectors = _as_statistics(grams, vectors)
     _checks.number(gram_noise_sd, name="gram_noise_sd", exclusive=False)
@@ -228,13 +231,13 @@ def posterior_from_block_statistics(
     if kept is not None:
         shares = np.asarray(kept, dtype=np.float64)
         if shares.shape != (len(grams),) or not ((shares > 0.0) & (shares <= 1.0)).all():
-            raise InvalidParameter(f"kept: expected {len(grams)} shares in (0, 1]")
+            raise InvalidParameter(f"kept: expected {len(grams)} factors in (0, 1], one for each block")
         grams, vectors = shares[:, None, None] * grams, shares[:, None] * vectors
         between = np.sqrt(shares[:, None] * shares)
         covariance, uncertainty = between * covariance, between * uncertainty
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-        spill = 0.5 * (1.0 + 1.0 / (high - low))  # how much of a Gram's noise reaches entries of the vector
+        spill = 0.5 * (1.0 + 1.0 / (high - low))  # share of a Gram matrix's noise in an entry of the vector
         between = vector_noise_sd**2 * covariance + spill * uncertainty
         information, pull = _block_information(
             grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
@@ -249,9 +252,9 @@ def posterior_from_block_statistics(
 def _shrink(
     grams: FloatArray, noise: FloatArray, prior_grams: FloatArray | None, prior_gram_sd: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of its error between blocks."""
+    """Return G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of its error between blocks."""
     if (prior_grams is None) != (prior_gram_sd is None):
-        raise InvalidParameter("prior_grams and prior_gram_sd come together: pass both or neither")
+        raise InvalidParameter("prior_grams, prior_gram_sd: one of the two came, expected both or neither")
     if prior_grams is None or not noise.any():
         return grams, noise
     prior = np.asarray(prior_grams, dtype=np.float64)
@@ -273,36 +276,37 @@ def _shrink(
 def _block_information(
     grams: FloatArray, vectors: FloatArray, between: FloatArray, reward_variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """H^T Cov^-1 H (m, m) and H^T Cov^-1 u (m,), for Cov = S (x) I + rho^2 blockdiag(G_k), S = `between`.
+    """Return H^T Cov^-1 H (m, m) and H^T Cov^-1 u (m,).
 
-    With G_k = F_k F_k^T, F = blockdiag(F_k), J = stack(F_k^T), P = S^-1 (x) I and B = F^T P F, the
-    matrix inversion lemma gives F^T Cov^-1 F = (I - (I + rho^2 B)^-1) / rho^2 and
-    F^T Cov^-1 u = (I + rho^2 B)^-1 F^T P u. Only well-conditioned sums are factorised: the smallest
-    eigenvalue of I + rho^2 B is one, however singular the G_k are, and rounding errors stay relative to
-    sum G_k / rho^2, however small or large the noise.
+    Cov = S (x) I + rho^2 blockdiag(G_k) with S = `between`. Let G_k = F_k F_k^T, F = blockdiag(F_k),
+    J = stack(F_k^T), P = S^-1 (x) I and B = F^T P F. The matrix inversion lemma gives
+    F^T Cov^-1 F = (I - (I + rho^2 B)^-1) / rho^2 and F^T Cov^-1 u = (I + rho^2 B)^-1 F^T P u.
+
+    Only well-conditioned sums are factorised: the smallest eigenvalue of I + rho^2 B is at least one, even if
+    the G_k are singular. Rounding errors stay relative to sum G_k / rho^2, for any size of the noise.
     """
-    # columns (m, R) of all F_k, whose G_k are clipped to their positive parts, and their k (R,)
+    # Columns (m, R) of all F_k, whose G_k are clipped to their positive parts, and their k (R,).
     values, vectors_of = np.linalg.eigh(grams)
     smallest = np.finfo(np.float64).eps * grams.shape[1] * max(0.0, float(values.max(initial=0.0)))
     owner, position = np.nonzero(values > smallest)
     roots = (vectors_of[owner, :, position] * np.sqrt(values[owner, position])[:, None]).T
     total = roots @ roots.T
     if not between.any():
-        # The limit of no noise: the part of each u_k inside the range of G_k counts, with weight 1 / rho^2.
+        # Limit of no noise: the part of each u_k inside the range of G_k counts, with weight 1 / rho^2.
         directions = roots / np.linalg.norm(roots, axis=0)
         inside = directions @ np.einsum("ir,ri->r", directions, vectors[owner])
         return total / reward_variance, inside / reward_variance
     P = _inverse(between)
     system = roots.T @ roots
     for k, (start, stop) in enumerate(pairwise(np.searchsorted(owner, np.arange(len(P) + 1)).tolist())):
-        system[start:stop] *= reward_variance * P[k, owner]  # columns of one block stand together
+        system[start:stop] *= reward_variance * P[k, owner]  # columns of one block are neighbours
     system[np.diag_indices(len(system))] += 1.0
     pulled = np.einsum("ir,ri->r", roots, (P @ vectors)[owner])
     both = np.vstack([roots, pulled]).T
     if len(roots) > PANEL:
         solved = solve_lower(factor_lower(system), both)
     else:
-        # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.
+        # The transpose of a symmetric matrix is the same matrix in the memory order of LAPACK.
         lower = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
         solved = solve_triangular(lower, both, lower=True, overwrite_b=True, check_finite=False)
     J, right = solved[:, :-1], solved[:, -1]
@@ -322,7 +326,10 @@ def _per_support(
     starts, stops = [low for low, _ in ranges], [high for _, high in ranges]
     in_order = starts == [0, *stops[:-1]] and all(low < high for low, high in ranges)
     if not ranges or not in_order or stops[-1] != n_features:
-        raise InvalidParameter(f"supports must split 0 .. {n_features} into consecutive non-empty ranges")
+        raise InvalidParameter(
+            f"supports: expected consecutive non-empty ranges that split 0 .. {n_features}, such as "
+            f"((0, {n_features}),)"
+        )
     mean, factors = np.empty(n_features), []
     for low, high in ranges:
         mean[low:high], factor = solve(low, high)
@@ -346,8 +353,8 @@ def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 
 
 def _check_symmetric(matrices: FloatArray, name: str) -> None:
-    """Eigenvalues and Cholesky factors read one triangle only: the other must not say something else."""
-    stack = matrices.reshape(-1, *matrices.shape[-2:])  # one at a time: what is subtracted stays in the cache
+    """Refuse asymmetric matrices, because eigenvalues and Cholesky factors read one triangle only."""
+    stack = matrices.reshape(-1, *matrices.shape[-2:])  # one at a time, so that differences stay in the cache
     asymmetry = max(float(np.abs(matrix - matrix.T).max()) for matrix in stack)
     if asymmetry > SYMMETRY_TOLERANCE * max(matrices.max(), -matrices.min()):
         raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")

@@ -1,8 +1,8 @@
-"""Lower triangular systems and factors, panel by panel.
+"""Lower triangular systems and Cholesky factors, computed panel by panel.
 
-SciPy copies a triangle that is part of a larger array, and lets no other thread run while LAPACK works;
-NumPy's Cholesky factor is turned over in memory twice. Here the products between panels, nearly all of the
-work, are NumPy's: they read the array where it lies, and other threads run meanwhile.
+SciPy copies a triangle that is part of a larger array, and blocks other threads while LAPACK works. NumPy's
+Cholesky factor is transposed in memory twice. Here the products between panels, nearly all of the work, are
+NumPy's. They read the array in place, and do not block other threads.
 """
 
 import numpy as np
@@ -13,13 +13,13 @@ from dpbandits._typing import FloatArray
 __all__ = ["PANEL", "factor_lower", "solve_lower"]
 
 PANEL = 128
-"""Rows that LAPACK works on at a time."""
+"""Number of rows that LAPACK works on at a time."""
 
 
 def factor_lower(matrix: FloatArray) -> FloatArray:
-    """L (t, t) with L L^T = A for a symmetric positive definite A (t, t), C-contiguous, which is overwritten.
+    """Return L (t, t) with L L^T = A for a symmetric positive definite A (t, t).
 
-    Above its diagonal stands anything.
+    A must be C-contiguous and is overwritten. Entries of the result above the diagonal are arbitrary.
 
     Raises:
         LinAlgError: A is not positive definite.
@@ -45,7 +45,9 @@ def factor_lower(matrix: FloatArray) -> FloatArray:
 
 
 def solve_lower(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """L^-1 B (t, n) for a lower triangle L (t, t), whatever stands above its diagonal, and B (t, n) or (t,).
+    """Return L^-1 B for a lower triangle L (t, t) and B (t, n) or (t,).
+
+    Entries of L above the diagonal are not read.
 
     Example:
         >>> solve_lower(np.array([[2.0, 0.0], [1.0, 4.0]]), np.array([2.0, 5.0]))
@@ -62,6 +64,6 @@ def solve_lower(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """By LAPACK itself, to which a C-ordered L is an upper triangle, transposed."""
+    """Return L^-1 B by LAPACK, which reads a C-ordered L as a transposed upper triangle."""
     solved: FloatArray = dtrtrs(np.ascontiguousarray(lower).T, right, lower=0, trans=1)[0]
     return solved

@@ -1,8 +1,8 @@
 """Finite feature maps of a kernel, with norm at most one.
 
-- `MercerFeatures`, `ArmFeatures`: leading eigenfunctions on a public domain; a block for every arm.
-- `SectionFeatures`: such a map written down, for machines that would compute it otherwise; `people`: what is
-  used for contexts and arms where nothing is said.
+- `MercerFeatures`: leading eigenfunctions on a public domain; `ArmFeatures`: separate ones for every arm.
+- `SectionFeatures`: such a map with its numbers stored, equal on every machine.
+- `people`: default kernels and features for contexts and arms.
 - `fourier`: `QuadratureFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """

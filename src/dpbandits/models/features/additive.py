@@ -1,7 +1,7 @@
-"""Additive functions of many coordinates: kernels and features that do not pay for their product.
+"""Additive functions of many coordinates, whose number of features grows linearly in the dimension.
 
-f(x) = sum_i f_i(x_i): the kernel is a mean of one-dimensional kernels, and features of the parts stand
-side by side. With p features a coordinate m = d p grows linearly in d, where a tensor grid grows like p^d.
+f(x) = sum_i f_i(x_i): the kernel is a mean of one-dimensional kernels, and features of the parts are
+concatenated. With p features per coordinate there are m = d p features. A tensor grid has p^d.
 """
 
 import json
@@ -23,17 +23,17 @@ __all__ = ["AdditiveFeatures", "additive_features"]
 
 @FEATURES.add("AdditiveFeatures", parts=lambda parts: [(at, FEATURES.read(part)) for at, part in parts])
 class AdditiveFeatures(Features):
-    """Features of several groups of columns side by side, each divided by sqrt(number of groups).
+    """Concatenated features of several groups of columns.
 
-    scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1: group i is weighed with
-    its own scale s_i, over sqrt(sum s_i^2), and scale^2 is the mean of the s_i^2.
+    scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1. The features of group i
+    are multiplied by its own scale s_i over sqrt(sum s_i^2), and scale^2 is the mean of the s_i^2.
 
     Args:
-        parts: (columns, features of these columns) for every group.
+        parts: Pairs of columns and of features of these columns, one for every group.
 
     Attributes:
-        n_features: sum of the parts' sizes.
-        supports: ((0, m),): every feature vector has all parts.
+        n_features: Sum of the parts' numbers of features.
+        supports: Index range ((0, m),), as every feature vector has all parts.
 
     >>> from dpbandits.domains import Box
     >>> features = additive_features(Box(low=np.zeros(10), high=np.ones(10)), lengthscale=0.3, per_column=5)
@@ -43,10 +43,10 @@ class AdditiveFeatures(Features):
 
     def __init__(self, *, parts: Sequence[tuple[Sequence[int], Features]]) -> None:
         if not parts:
-            raise InvalidParameter("additive features of no parts: pass at least one")
+            raise InvalidParameter("parts is empty, expected at least one pair of columns and features")
         self.parts = tuple((tuple(int(c) for c in columns), part) for columns, part in parts)
         if any(not columns or min(columns) < 0 for columns, _ in self.parts):
-            raise InvalidParameter("every part has at least one column, counted from 0")
+            raise InvalidParameter("parts: expected at least one column in each, numbered from 0")
         self.n_features = sum(part.n_features for _, part in self.parts)
         self.supports = ((0, self.n_features),)
         scales = np.array([part.scale for _, part in self.parts])
@@ -55,10 +55,10 @@ class AdditiveFeatures(Features):
         self._alike = _alike(self.parts)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d)."""
+        """Return the feature vectors (..., m) of points (..., d)."""
         points = self._points(X)
         phi = np.empty((*points.shape[:-1], self.n_features))
-        for part, columns, places in self._alike:  # parts that are alike are evaluated at once
+        for part, columns, places in self._alike:  # equal parts are evaluated in one call
             phi[..., places] = part(points[..., columns]) * (part.scale / self.scale)
         phi /= np.sqrt(len(self.parts))
         return phi
@@ -74,7 +74,7 @@ class AdditiveFeatures(Features):
         return gradient
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """The mean of the groups' kernels at (x, x), over scale^2, at points (..., d)."""
+        """Return the mean of the groups' kernels at (x, x), divided by scale^2, at points (..., d)."""
         points = self._points(X)
         total = np.zeros(points.shape[:-1])
         for part, columns, _ in self._alike:
@@ -86,7 +86,7 @@ class AdditiveFeatures(Features):
         return AdditiveFeatures(parts=[(columns, part.written_out()) for columns, part in self.parts])
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """See `Features.basis`: those of the parts, one after the other."""
+        """See `Features.basis`; the result has the bases of all parts in order."""
         return tuple(array for _, part in self.parts for array in part.basis())
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "AdditiveFeatures":
@@ -106,7 +106,7 @@ class AdditiveFeatures(Features):
 
 
 def _alike(parts: Sequence[tuple[tuple[int, ...], Features]]) -> list[tuple[Features, IntArray, IntArray]]:
-    """Groups of equal parts: features, columns (k, c) of the k parts, and places (k, m) in the whole."""
+    """Return groups of k equal parts: features, columns (k, c), and indices of the features (k, m)."""
     groups: dict[str, tuple[Features, list[tuple[int, ...]], list[IntArray]]] = {}
     start = 0
     for columns, part in parts:
@@ -119,12 +119,12 @@ def _alike(parts: Sequence[tuple[tuple[int, ...], Features]]) -> list[tuple[Feat
 
 
 def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> AdditiveFeatures:
-    """Mercer features of a squared exponential kernel of every column of a box.
+    """Return Mercer features of a squared exponential kernel of every column of a box.
 
     Args:
-        domain: the box.
-        lengthscale: as a share of each side.
-        per_column: features of a column.
+        domain: Box of the points.
+        lengthscale: Lengthscale as a share of each side.
+        per_column: Number of features of each column.
     """
     parts = []
     for column, (low, high) in enumerate(zip(domain.low.tolist(), domain.high.tolist(), strict=True)):

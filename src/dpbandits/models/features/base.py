@@ -1,8 +1,8 @@
-"""Base of every feature map, and how one is built from its configuration.
+"""Base class of feature maps, and their registry for configurations.
 
-A feature map is a public object: it is made from the domain, the kernel and a seed, never from data.
-The bound on the norm is what the sensitivity of a private release of features rests on; it is enforced
-here by scaling, and again, in integers, by the mechanism that releases.
+A feature map is public: it is computed from the domain, the kernel and a seed, never from data. The
+sensitivity of a private release of features depends on the bound on their norm. Maps enforce it by scaling,
+and the mechanism that releases enforces it again, in integers.
 """
 
 import math
@@ -37,34 +37,33 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 128
-"""Points whose features are computed at once where every user's must come out the same whoever else is there:
-a multiple of what matrix kernels take at a time. Few blocks of a short run are longer, and long ones cost
-little more in several."""
+"""Number of points whose features are computed at a time in `in_fixed_shapes`. It is a multiple of the tile
+size of matrix kernels. Most blocks of a short run are not longer, and several batches cost little more."""
 
 NORM_BOUND = 1.0 - 2.0**-40
-"""Longest feature vector let through: below one by more than any summation order can round."""
+"""Largest norm of a feature vector. Its difference to one exceeds the rounding of any summation order."""
 
 
 ENOUGH_VARIANCE = 0.8
-"""Share of the prior variance below which a map is warned about."""
+"""Share of the prior variance below which there is a warning."""
 
 
 class Features(Configured, ABC):
-    """A map from points to feature vectors of norm at most one, finite on the whole domain.
+    """Map from points to feature vectors of norm at most one, finite on the whole domain.
 
-    A map that fails on a point of its domain fails when that point's block is released, in somebody else's
-    ask: whether it does so would tell about the one who brought the point.
+    A map must not fail on any point of its domain. It would fail when the point's block is released, during
+    another user's ask, and this failure would depend on the data of the user with that point.
 
-    Subclasses set the attributes and give `__call__`; `scale` and `variance` too where they approximate a
-    kernel. Without these the functions of the map are all there is.
+    Subclasses set the attributes and define `__call__`. If they approximate a kernel, they also set `scale`
+    and define `variance`. Otherwise the prior covers only functions that are linear in the features.
 
     Attributes:
-        n_features: length m of a feature vector.
-        supports: ranges of which every feature vector uses one; ((0, m),) without such structure.
-        scale: what features are divided by: scale^2 phi(x) . phi(y) is close to k(x, y), so that a function
-            with prior k has weights of variance scale^2.
-        row_by_row: whether a point's features are the same to the last bit whatever points are computed with
-            it. Matrix products round by their shape, so this holds only for maps that make none.
+        n_features: Length m of a feature vector.
+        supports: Index ranges, of which every feature vector uses one; ((0, m),) without such structure.
+        scale: Divisor of the features: scale^2 phi(x) . phi(y) is close to k(x, y). So a function with prior
+            k has weights of variance scale^2.
+        row_by_row: True if a point's features are equal bit for bit, for any other points in the call. The
+            rounding of a matrix product depends on its shape, so this holds only for maps without one.
     """
 
     n_features: int
@@ -74,65 +73,65 @@ class Features(Configured, ABC):
 
     @abstractmethod
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d)."""
+        """Return the feature vectors (..., m) of points (..., d)."""
 
     def of_known(self, points: FloatArray) -> FloatArray:
-        """Feature vectors (..., m) of C-contiguous points (..., d) that are known to lie in the domain.
+        """Return the feature vectors (..., m) of C-contiguous points (..., d) known to lie in the domain.
 
-        For scores, and not for what is released: they are not looked at again, and a vector that exceeds
-        length one by rounding only may stay as it is, as in `project`.
+        These are for scores and not for a release: points are not checked again, and a vector whose norm
+        exceeds one by rounding is not scaled down, as in `project`.
         """
         return self(points)
 
     def placed(
         self, points: FloatArray, through: "Callable[[Features, FloatArray], FloatArray] | None" = None
     ) -> Placed:
-        """Feature vectors of points (n, d) by support, without the zeros elsewhere.
+        """Return the feature vectors of points by support, without the zeros of other supports.
 
         Args:
-            points: (n, d).
-            through: function that applies a map to points (n, d); default `map(points)`. A map that contains
-                another map applies it to that one.
+            points: Points, shape (n, d).
+            through: Function that applies a map to points (n, d); default `map(points)`. A map that contains
+                another map passes this function on to it.
         """
         return placed_from_dense(self(points) if through is None else through(self, points), self.supports)
 
     def to_be_scored(self, points: FloatArray) -> FloatArray:
-        """Rows (n, L) of points (n, d), as in `of_known`: times rows of `to_score` they are scores.
+        """Return rows (n, L) for points (n, d) as in `of_known`; scores are products with rows of `to_score`.
 
-        Each is the same whatever the other points are, and however many: they are other people's.
+        Each row depends on its own point only, bit for bit, because other points belong to other users.
         """
         return in_fixed_shapes(self, points)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """Rows of weights (k, m) as `scores_of_known` takes them, (k, ...): made once for many decisions."""
+        """Return weights (k, m) in the form (k, ...) of `scores_of_known`, once for many decisions."""
         return weights
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """`project_each` of points (B, n, d) as in `of_known`, by B rows of what `to_score` gave."""
+        """Return scores (B, n) of points (B, n, d) as in `of_known`, given B rows of `to_score`."""
         return self.project_each(points, weights)
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
+        """Return phi(X) @ weights, shape (..., k), for points (..., d) and weights (m, k)."""
         return np.asarray(self(X) @ checked_weights(weights, self.n_features))
 
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        """Return scores (B, n), phi(X[b]) @ weights[b], for decision sets (B, n, d) and weights (B, m)."""
         phi = self(X)
         matrix = checked_rows_of_weights(weights, phi.shape[:-1], self.n_features)
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, where nothing is left out."""
+        """Return k(x, x) / scale^2 at points (..., d), which is |phi(x)|^2 for a map without truncation."""
         return np.asarray((self(X) ** 2).sum(axis=-1))
 
     def largest_squares(self, domain: Domain) -> FloatArray | None:
-        """(m,) at most how large the square of every feature is over a domain; None where nobody can tell."""
+        """Return bounds (m,) on the squares of the features over a domain; None if they are not known."""
         return None
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
-        """Gradients (n, d) by x_i of V[i] . phi(x_i), for points (n, d) and rows V (n, m) held fixed.
+        """Return the gradients (n, d) of V[i] . phi(x_i) with respect to x_i, for points (n, d) and V (n, m).
 
-        By central differences, unless a map says otherwise.
+        The default is central differences.
         """
         gradient = np.empty_like(X)
         for column in range(X.shape[1]):
@@ -144,28 +143,27 @@ class Features(Configured, ABC):
         return gradient
 
     def written_out(self) -> "Features":
-        """Return the same map with everything that was computed for it: another machine need not compute it
-        anew.
+        """Return an equal map whose configuration holds its numbers, so they need not be computed again.
 
-        Itself, where its configuration says it in closed form.
+        The default, for maps with a closed form, is the map itself.
         """
         return self
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """Return what another processor may compute otherwise from the same configuration, for `in_basis`.
+        """Return the arrays that may differ on another processor for the same configuration, for `in_basis`.
 
-        Nothing, where a configuration says a map in closed form.
+        The default, for maps with a closed form, is no arrays.
         """
         return ()
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "Features":
-        """The map of this configuration as it was where its `basis()` was taken.
+        """Return the map of this configuration in the given basis, a result of `basis()`.
 
-        Sums of feature vectors are worth something in the coordinates that they were taken in, and in no
-        others. Whatever the arrays hold, features stay finite and at most one long.
+        Sums of feature vectors can only be used in the coordinates in which they were computed. For any
+        arrays, features stay finite and of norm at most one.
 
         Raises:
-            InvalidParameter: arrays that are no basis of this map.
+            InvalidParameter: The arrays are not a basis of this map.
         """
         return self
 
@@ -179,7 +177,7 @@ FEATURES: Registry[Features] = Registry(
         "ActionFeatures": "dpbandits.models.marginals.action_features",
     },
 )
-"""Add a map of your own with `@FEATURES.add("its type")`, and configurations that name it are read."""
+"""Registry of feature maps. Add your own with `@FEATURES.add("its type")` to read its configurations."""
 
 
 from_config = FEATURES.read
@@ -187,42 +185,43 @@ from_config = FEATURES.read
 
 
 class LittleVariance(DPBanditsWarning):
-    """Features hold so little of their kernel's variance that most functions of it cannot be learned."""
+    """Warning that features hold too little of their kernel's variance to learn most of its functions."""
 
 
 def warn_if_little_is_held(share: float, *, what: str, mend: str) -> None:
-    """Warn whoever called the library where features hold less than `ENOUGH_VARIANCE` of the prior variance.
+    """Warn at the caller's line if features hold less than `ENOUGH_VARIANCE` of the prior variance.
 
     Args:
-        share: of the prior variance over the domain's public law.
-        what: the features, and their number.
-        mend: what to do about it.
+        share: Share of the prior variance that they hold, over the domain's public law.
+        what: Name and number of the features.
+        mend: Advice to the caller.
     """
     if share < ENOUGH_VARIANCE:
         warnings.warn(
             f"{what} hold {100.0 * share:.0f}% of the kernel's variance, averaged over the domain: the rest "
-            f"of the function cannot be learned, whatever the data; {mend}",
+            f"of the function cannot be learned from any data; {mend}",
             LittleVariance,
             stacklevel=caller_level(),
         )
 
 
 def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
-    """Variance (...) at points (..., d) that their feature vectors (..., m) do not hold.
+    """Return the prior variance (...) at points (..., d) beyond their feature vectors (..., m).
 
-    k(x, x) / scale^2 - |phi(x)|^2, in units of |phi|^2: a function with prior p k has as much variance times
-    p scale^2 that no weight describes.
+    It is k(x, x) / scale^2 - |phi(x)|^2, in units of |phi|^2. A function with prior p k has this variance
+    times p scale^2 in addition to that of the weights.
     """
     return np.asarray(np.maximum(features.variance(X) - np.einsum("...j,...j->...", phi, phi), 0.0))
 
 
 def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
-    """Feature vectors (n, m) of points (n, d), each the same whatever the others are, and however many.
+    """Return the feature vectors (n, m) of points (n, d), such that each depends on its own point only.
 
-    Matrix products round by their shape. Here they all have one: `ROWS_AT_ONCE` points at a time, the last
-    ones filled up. What a user's point becomes on the lattice of a release must not depend on anybody else:
-    give every user the same place, whoever reports. (With some BLAS kernels a place
-    moves last bits.) A map that is `row_by_row` needs no such care.
+    The rounding of a matrix product depends on its shape. Here all products have one shape: `ROWS_AT_ONCE`
+    points at a time, with the last batch filled up. With some BLAS kernels the position in a batch changes
+    last bits too. A user's features on the lattice of a release must not depend on other users. So callers
+    must give every user a fixed position, independent of who reports. Maps that are `row_by_row` need none of
+    this.
     """
     if features.row_by_row:
         return features(points)
@@ -237,11 +236,11 @@ def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
 
 
 def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:
-    """Points (..., dim) as (n, dim), and the leading shape; InvalidData where they do not fit."""
+    """Return points (..., dim) as (n, dim), and the leading shape; InvalidData if they do not fit."""
     array = np.asarray(X, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != dim:
         raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
-    # The sum of squares of finite entries may overflow, that of others is never finite.
+    # The sum of squares of finite entries may overflow. That of other entries is never finite.
     if not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):
         raise InvalidData("points contain NaN or infinite entries: validate them against the domain first")
     lead = array.shape[:-1]
@@ -249,7 +248,7 @@ def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]
 
 
 def checked_weights(weights: ArrayLike, n_features: int) -> FloatArray:
-    """Weights (m, k); InvalidData where they do not fit."""
+    """Return weights as an array (m, k); InvalidData if they do not fit."""
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != n_features:
         raise InvalidData(f"weights have shape {matrix.shape}: expected ({n_features}, k)")
@@ -257,11 +256,11 @@ def checked_weights(weights: ArrayLike, n_features: int) -> FloatArray:
 
 
 def checked_rows_of_weights(weights: ArrayLike, lead: tuple[int, ...], n_features: int) -> FloatArray:
-    """Weights (B, m) for decision sets of shape `lead` = (B, n); InvalidData where they do not fit."""
+    """Return weights as an array (B, m) for decision sets `lead` = (B, n); InvalidData if they do not fit."""
     matrix = np.asarray(weights, dtype=np.float64)
     if len(lead) != 2 or matrix.shape != (lead[0], n_features):
         raise InvalidData(
-            f"{len(lead) + 1} axes of points and weights of shape {matrix.shape}: expected decision sets "
+            f"points have {len(lead) + 1} axes and weights have shape {matrix.shape}: expected decision sets "
             f"(B, n, d) and weights (B, {n_features})"
         )
     return matrix

@@ -1,11 +1,11 @@
-"""Cosine features of boxes: a smooth function on the unit cube, seen through its means over boxes.
+"""Cosine features of boxes: means over boxes of a smooth function on the unit cube.
 
 f(x) = sum_i w_i s_i prod_c cos(pi i_c (x_c + margin)/(1 + 2 margin)) with independent standard normal
 w_i and s_i^2 from the spectral density of a squared exponential kernel: a Gaussian process of reduced
 rank. The mean of a cosine over an interval is a difference of sines, so the features of a box are exact.
 
 Source: Solin & Särkkä, *Hilbert space methods for reduced-rank Gaussian process regression*, 2020, with
-cosines in place of sines, so that nothing is pinned to zero beyond the cube.
+cosines in place of sines, so that functions are not zero at the boundary beyond the cube.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from dpbandits._typing import FloatArray, IntArray
 
 __all__ = ["BoxFeatures"]
 
-# What the cube is extended by on either side: cosines are flat at their ends.
+# Extension of the cube on either side, because cosines have slope zero at their ends.
 _MARGIN = 0.2
 
 # Frequencies whose prior variance is below this share of the constant's are left out.
@@ -28,14 +28,14 @@ class BoxFeatures:
     """Feature map of boxes [low, high] in the unit cube.
 
     Args:
-        dim: number of columns.
-        length: lengthscale of the kernel.
-        smooth_sd: prior standard deviation of f without its constant, on average over cube and margin.
-        constant_sd: prior standard deviation of the constant.
-        max_features: the lowest frequencies are kept.
+        dim: Number of columns.
+        length: Lengthscale of the kernel.
+        smooth_sd: Prior standard deviation of f without its constant, on average over cube and margin.
+        constant_sd: Prior standard deviation of the constant.
+        max_features: Largest number of features; the lowest frequencies are used.
 
     Attributes:
-        n_features: how many were kept.
+        n_features: Number of features.
 
     Example:
         >>> features = BoxFeatures(dim=1, length=0.5, smooth_sd=0.2, constant_sd=0.3)
@@ -55,11 +55,11 @@ class BoxFeatures:
         rest = float(density[1:].sum())
         variance = density * (smooth_sd**2 / rest if rest else 0.0)
         variance[0] = constant_sd**2
-        # A product of m cosines has mean square 2^-m: scaled to one.
+        # A product of m cosines has mean square 2^-m, which is scaled to one.
         self._scale = np.sqrt(variance * 2.0 ** (self._index > 0).sum(axis=1))
 
     def __call__(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """(n, dim) corners -> (n, n_features) means over the boxes, scaled to a standard normal prior."""
+        """Return the features (n, n_features) of boxes with corners (n, dim), for standard normal weights."""
         length = 1.0 + 2.0 * _MARGIN
         low, high = (low + _MARGIN) / length, (high + _MARGIN) / length
         result = np.ones((len(low), self.n_features))
@@ -73,7 +73,7 @@ class BoxFeatures:
 
 
 def _lowest(dim: int, n: int) -> IntArray:
-    """(<= n, dim) multi-indices by their sum of squares; equal ones in lexicographic order."""
+    """Return multi-indices (<= n, dim) by their sum of squares; equal ones in lexicographic order."""
     heap: list[tuple[int, tuple[int, ...]]] = [(0, (0,) * dim)]
     found: list[tuple[int, ...]] = []
     while len(found) < n:

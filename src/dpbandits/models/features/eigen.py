@@ -1,20 +1,20 @@
 r"""Eigenfeatures: the eigenfunctions of a kernel's integral operator under a product of public measures.
 
-For a probability mu on cells w, (T f)(w) = sum_v k(w, v) mu(v) f(v) has eigenpairs (lambda_i, psi_i), the
-psi_i orthonormal under mu, and k(w, v) = sum_i lambda_i psi_i(w) psi_i(v). In this basis regression on data
-from mu is diagonal, so that a million rounds cost no more than their cell sums.
+For a probability mu on cells w, (T f)(w) = sum_v k(w, v) mu(v) f(v) has eigenpairs (lambda_i, psi_i). The
+psi_i are orthonormal under mu, and k(w, v) = sum_i lambda_i psi_i(w) psi_i(v). In this basis regression on
+data from mu is diagonal, so a million rounds cost no more than their cell sums.
 
-- **Kronecker.** Where the kernel factors over groups of measures (products, and squared exponentials, which
-  factor over columns), eigenpairs of the groups are multiplied.
-- **Nystrom.** A group with more than `LARGEST_DENSE` cells is reduced by pivoted Cholesky: landmarks are
-  taken in blocks, greedily, where mu times the variance that is still missing is largest; within their span
-  the eigenpairs are then exact (Rayleigh-Ritz).
+- **Kronecker.** If the kernel factors over groups of measures, eigenpairs of the groups are multiplied.
+  Products do so, and squared exponentials, which factor over columns.
+- **Nystrom.** A group with more than `LARGEST_DENSE` cells is reduced by pivoted Cholesky. Landmarks are
+  chosen greedily, in blocks, at the largest mu times missing variance. Within their span the eigenpairs are
+  then exact (Rayleigh-Ritz).
 
-**Truncation.** Eigenpairs below `tolerance` times the largest are left out. What that leaves out is known:
-`missing_variance` is sum_w mu(w) (k(w, w) - sum_i lambda_i psi_i(w)^2) over sum_w mu(w) k(w, w), and since
-what is left out is itself a kernel, it bounds every covariance that is left out, by Cauchy-Schwarz.
+**Truncation.** Eigenpairs below `tolerance` times the largest are left out. The error is known:
+`missing_variance` is sum_w mu(w) (k(w, w) - sum_i lambda_i psi_i(w)^2) over sum_w mu(w) k(w, w). The
+remainder is itself a kernel, so this bounds every covariance of the remainder, by Cauchy-Schwarz.
 
-Whatever is left out costs accuracy only: privacy is calibrated to the features as they are.
+Truncation costs accuracy only: privacy is calibrated to the features that are used.
 """
 
 import copy
@@ -39,45 +39,45 @@ from dpbandits.models.measures import CellMeasure
 __all__ = ["EigenFeatures"]
 
 LARGEST_DENSE = 700
-"""Groups of more cells go through pivoted Cholesky."""
+"""Largest number of cells of a group without pivoted Cholesky."""
 
 LANDMARK_SHARE = 3.0
-"""Pivoting stops when the share of variance that is still missing is below this many times `tolerance`:
-eigenvalues above `tolerance` are then right to a few digits, and more landmarks only cost time."""
+"""Missing share of the variance, in units of `tolerance`, below which pivoting stops. Eigenvalues above
+`tolerance` are then accurate to a few digits."""
 
 MOST_LANDMARKS = 500
-"""Bounds the time of rough kernels; what it costs in accuracy shows in `missing_variance`."""
+"""Largest number of landmarks, which bounds the time of rough kernels; `missing_variance` has the error."""
 
 BLOCK = 20
 CANDIDATES = 320
-"""Landmarks taken at a time, out of so many candidates: almost the greedy choice, in matrix products."""
+"""Numbers of landmarks chosen at a time, and of their candidates: nearly the greedy choice, and faster."""
 
 DEFAULT_TOLERANCE = 1e-6
 
 
 class EigenFeatures(Configured):
-    """Eigenpairs of `kernel` under the product of `measures`, on the cells of all of them.
+    """Eigenpairs of `kernel` under the product of `measures`, at the cells of this product.
 
     Cells are numbered row-major over the measures, as in `CellMeasure.product`.
 
     Args:
-        kernel: over the concatenated columns of the measures.
-        measures: independent public laws, such as (actions, contexts).
-        tolerance: eigenvalues below this share of the largest are left out.
-        largest: at most this many features.
+        kernel: Kernel over the concatenated columns of the measures.
+        measures: Independent public laws, such as (actions, contexts).
+        tolerance: Share of the largest eigenvalue below which eigenvalues are left out.
+        largest: Largest number of features.
 
     Attributes:
-        eigenvalues: (m,) decreasing.
-        psi: (n, m) eigenfunctions at the cells.
-        weights: (n,) the measure of the cells.
-        variance: (n,) k(w, w).
-        missing_variance: share of the mean variance that truncation leaves out.
+        eigenvalues: Eigenvalues, decreasing, shape (m,).
+        psi: Eigenfunctions at the cells, shape (n, m).
+        weights: Probabilities of the cells, shape (n,).
+        variance: Variances k(w, w), shape (n,).
+        missing_variance: Share of the mean variance that truncation leaves out.
 
     Raises:
-        InvalidParameter: no measures, a tolerance outside (0, 1).
+        InvalidParameter: There are no measures, or the tolerance is outside (0, 1).
 
     Warns:
-        LittleVariance: the features hold less than 80% of the kernel's variance.
+        LittleVariance: The features hold less than 80% of the kernel's variance.
 
     Example:
         >>> features = EigenFeatures(
@@ -88,7 +88,7 @@ class EigenFeatures(Configured):
         (True, True)
     """
 
-    # for what may differ from features that were computed elsewhere, see `in_basis`
+    # Features that were computed elsewhere may differ; see `in_basis`.
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "kernel": kernels.from_config,
         "measures": lambda measures: [CellMeasure.from_config(measure) for measure in measures],
@@ -122,7 +122,7 @@ class EigenFeatures(Configured):
             part_values, part_psi, part_variance = _eigenpairs(part, measure, tolerance)
             products = np.multiply.outer(values, part_values).ravel()
             kept = _leading(products, tolerance, largest)
-            left, right = np.divmod(kept, len(part_values))  # only what is kept is ever formed
+            left, right = np.divmod(kept, len(part_values))  # products that are left out are not computed
             values = products[kept]
             psi = (psi[:, None, left] * part_psi[None, :, right]).reshape(-1, len(kept))
             variance = np.multiply.outer(variance, part_variance).ravel()
@@ -146,36 +146,36 @@ class EigenFeatures(Configured):
 
     @cached_property
     def squares(self) -> FloatArray:
-        """(n, m) psi^2: variances of functions with independent coefficients are squares @ variances."""
+        """Squares psi^2 (n, m); functions with independent coefficients have variance squares @ variances."""
         return self.psi**2
 
     @cached_property
     def left_out(self) -> FloatArray:
-        """(n,) k(w, w) less what the features hold of it, as a share of the mean variance."""
+        """Difference of k(w, w) and the features' variance, as a share of the mean variance, shape (n,)."""
         mean = float(self.weights @ self.variance)
         return np.asarray(np.maximum(self.variance - self.squares @ self.eigenvalues, 0.0) / mean)
 
     def feature_map(self) -> FloatArray:
-        """(n, m) vectors sqrt(lambda) psi(w), whose inner products are the kernel (up to truncation)."""
+        """Return vectors sqrt(lambda) psi(w), (n, m), whose inner products are the truncated kernel."""
         return np.asarray(self.psi * np.sqrt(self.eigenvalues))
 
     def information_gain(self, rounds: float, ridge: float) -> float:
-        """gamma_T = 1/2 sum_i log(1 + T lambda_i/tau): what T observations of noise variance tau can tell."""
+        """Return gamma_T = 1/2 sum_i log(1 + T lambda_i/tau) for T observations of noise variance tau."""
         return 0.5 * float(np.log1p(rounds * self.eigenvalues / ridge).sum())
 
     def effective_dimension(self, rounds: float, ridge: float) -> float:
-        """sum_i T lambda_i/(T lambda_i + tau): how many features T rounds determine."""
+        """Return sum_i T lambda_i/(T lambda_i + tau), the number of features that T rounds determine."""
         told = rounds * self.eigenvalues
         return float((told / (told + ridge)).sum())
 
     def in_basis(self, eigenvalues: FloatArray, psi: FloatArray) -> "EigenFeatures":
-        """The same features with the eigenpairs (m,), (n, m) of an earlier computation.
+        """Return these features with the eigenpairs (m,), (n, m) of an earlier computation.
 
-        Eigenfunctions of equal eigenvalues, and the signs of all, are arbitrary: they may turn out otherwise
-        on another machine or with another number of threads.
+        Signs of eigenfunctions are arbitrary, and so is the basis of equal eigenvalues. They may differ on
+        another machine or with another number of threads.
 
         Raises:
-            InvalidParameter: these are no eigenpairs of this kernel under these measures.
+            InvalidParameter: These are not eigenpairs of this kernel under these measures.
         """
         shaped = psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
         if not shaped or not (np.isfinite(psi).all() and (eigenvalues > 0.0).all()):
@@ -184,7 +184,10 @@ class EigenFeatures(Configured):
         known = min(len(eigenvalues), self.n_features)
         off = np.abs(eigenvalues[:known] - self.eigenvalues[:known]).max() / self.eigenvalues[0]
         if np.abs(gram - np.eye(len(gram))).max() > 1e-4 or off > 1e-4:
-            raise InvalidParameter("in_basis: these are eigenpairs of something else")
+            raise InvalidParameter(
+                "in_basis: the eigenpairs are not those of this kernel and these measures: pass those that "
+                "were stored with them"
+            )
         other = copy.copy(self)
         for computed in ("squares", "left_out"):
             other.__dict__.pop(computed, None)
@@ -200,13 +203,13 @@ def _leading(values: FloatArray, tolerance: float, largest: int | None) -> IntAr
     return np.asarray(order[values[order] >= tolerance * values[order[0]]][:largest])
 
 
-# -- which parts of a kernel meet which measures -----------------------------------------------------
+# -- factors of a kernel, and their measures ---------------------------------------------------------
 
 
 def _split(
     kernel: Kernel, measures: tuple[CellMeasure, ...]
 ) -> tuple[float, list[tuple[Kernel | None, CellMeasure]]]:
-    """A constant, and (kernel over its own columns, measure) for runs of neighbouring measures."""
+    """Return a constant, and (kernel over its own columns, measure) for runs of neighbouring measures."""
     ends = np.cumsum([measure.dim for measure in measures]).tolist()
     spans = [(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]
     scale, parts = _factors(kernel, ends[-1])
@@ -229,7 +232,7 @@ def _split(
 
 
 def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[int, ...]]]]:
-    """A constant times factors, each with the columns it looks at."""
+    """Return a constant and the factors of a kernel, each with the columns that it reads."""
     if isinstance(kernel, ScaledKernel):
         scale, parts = _factors(kernel.kernel, dim)
         return scale * kernel.variance, parts
@@ -239,7 +242,7 @@ def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[
     columns = getattr(kernel, "columns", None)
     looked_at = tuple(range(dim)) if columns is None else tuple(sorted(columns))
     if max(looked_at) >= dim:
-        raise InvalidParameter(f"the kernel looks at column {max(looked_at)} of {dim} columns")
+        raise InvalidParameter(f"the kernel reads column {max(looked_at)}, expected one of 0 .. {dim - 1}")
     if isinstance(kernel, SquaredExponential) and len(looked_at) > 1:
         given = range(dim) if kernel.columns is None else kernel.columns
         scales = kernel.lengthscale
@@ -254,12 +257,12 @@ def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[
 
 
 def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
-    """The kernel with its columns counted from `offset`."""
+    """Return the kernel with its columns numbered from `offset`."""
     if offset == 0:
         return kernel
     config = dict(kernel.to_config())
     if "columns" not in config:
-        raise InvalidParameter("sums of kernels must look at all measures at once, or at the first ones")
+        raise InvalidParameter("kernel: expected sums over the columns of all measures, or of the first ones")
     own = columns if config["columns"] is None else config["columns"]
     config["columns"] = [column - offset for column in own]
     return kernels.from_config(config)
@@ -271,9 +274,9 @@ def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
 def _eigenpairs(
     kernel: Kernel | None, measure: CellMeasure, tolerance: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(eigenvalues (m,), psi (n, m), variances (n,)) under one measure; cells without weight included."""
+    """Return eigenvalues (m,), psi (n, m) and variances (n,) under one measure, also at cells of weight 0."""
     points, weights = measure.points, measure.weights
-    if kernel is None:  # the kernel does not look at these columns: constant along them
+    if kernel is None:  # the kernel does not read these columns, so functions are constant along them
         return np.ones(1), np.ones((len(points), 1)), np.ones(len(points))
     variance = kernel.diagonal(points)
     factor = (_exact if len(points) <= LARGEST_DENSE else _pivoted)(kernel, points, weights, tolerance)
@@ -281,15 +284,15 @@ def _eigenpairs(
     values, rotation = values[::-1], rotation[:, ::-1]
     kept = _leading(values, tolerance, None)
     psi = factor @ (rotation[:, kept] / np.sqrt(values[kept]))
-    # signs are arbitrary: fixed, so that they do not depend on the linear algebra library
+    # Signs are arbitrary, and fixed here, so that they do not depend on the linear algebra library.
     signs = np.sign(psi[np.abs(psi).argmax(axis=0), np.arange(psi.shape[1])])
     return values[kept], psi * signs, variance
 
 
 def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) -> FloatArray:
-    """(n, k) F with F F^T = K, on all cells that have weight; on others what follows from these."""
+    """Return F (n, k) with F F^T = K at all cells with positive weight, extrapolated to the others."""
     landmarks = np.flatnonzero(weights > 0.0)
-    # k(w, Z) K_ZZ^(-1/2), through the eigenvectors of the landmarks' operator
+    # k(w, Z) K_ZZ^(-1/2), from the eigenvectors of the landmarks' operator.
     at = np.sqrt(weights)[landmarks]
     inner, vectors = np.linalg.eigh(at[:, None] * kernel(points[landmarks]) * at)
     usable = inner > 1e-13 * inner[-1]
@@ -298,9 +301,10 @@ def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) ->
 
 
 def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float) -> FloatArray:
-    """(n, k) F with F F^T = k(., Z) K_ZZ^-1 k(Z, .), about K: pivoted Cholesky, `BLOCK` landmarks at a time.
+    """Return F (n, k) with F F^T = k(., Z) K_ZZ^-1 k(Z, .), about K, by pivoted Cholesky.
 
-    Candidates are taken at equal steps of weight times missing variance, landmarks greedily among them.
+    Candidates are at equal steps of weight times missing variance. From them `BLOCK` landmarks at a time are
+    chosen greedily.
     """
     missing = kernel.diagonal(points).copy()
     negligible = 1e-9 * float(missing.max())
@@ -327,7 +331,7 @@ def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance:
 
 
 def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> IntArray:
-    """Up to BLOCK indices into a residual kernel matrix, each where weight times what is left is largest."""
+    """Return up to `BLOCK` indices into a residual kernel matrix, by weight times residual variance."""
     left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
     while len(chosen) < min(BLOCK, most):
         missing = left.diagonal()

@@ -5,9 +5,9 @@ that sum to one, phi(x) = (sqrt(p_j) cos(w_j . x), sqrt(p_j) sin(w_j . x))_j has
 phi(x) . phi(y) = sum_j p_j cos(w_j . (x - y)).
 
 The frequencies are the full tensor grid of Gauss-Hermite nodes (Mutny and Krause 2018, Dubey2021). As
-cos(w . r) = cos(-w . r), one of w and -w is kept with double weight: half the grid, in every orthant.
-(Keeping the positive orthant alone, as public code does, is another kernel: for d = 2 its error stays near
-0.4 however many nodes there are.)
+cos(w . r) = cos(-w . r), one of w and -w is used with double weight: half the grid, in every orthant.
+(Public code uses the positive orthant only. This is another kernel: for d = 2 its error stays near 0.4 for
+any number of nodes.)
 """
 
 import math
@@ -25,13 +25,13 @@ from dpbandits.models.kernels import SquaredExponential
 __all__ = ["QuadratureFourierFeatures"]
 
 MOST_FEATURES = 1 << 14
-"""A tensor grid grows like nodes^d: above this many features it is a mistake."""
+"""Largest number of features; a tensor grid grows like nodes^d, so more are a mistake."""
 
 MOST_NODES = 128
-"""Nodes a dimension: Gauss-Hermite weights beyond are below the smallest float."""
+"""Largest number of nodes per dimension; with more, Gauss-Hermite weights are below the smallest float."""
 
 MOST_DIMENSIONS = 512
-"""Columns of a point."""
+"""Largest number of columns of a point."""
 
 
 @FEATURES.add("QuadratureFourierFeatures", kernel=kernels.from_config)
@@ -39,17 +39,18 @@ class QuadratureFourierFeatures(Features):
     """Fourier features at the nodes of a tensor Gauss-Hermite rule.
 
     Args:
-        kernel: squared exponential on all columns.
-        dim: d.
-        nodes: q, per dimension; m = q^d features (of q^d nodes half are kept, with cosine and sine).
+        kernel: Squared exponential kernel on all columns.
+        dim: Number d of columns.
+        nodes: Number q of nodes per dimension. There are m = q^d features: half of the q^d nodes are used,
+            with cosine and sine.
 
     Attributes:
-        n_features: m = q^d.
-        supports: ((0, m),).
-        frequencies, weights: w (J, d) and p (J,), which sum to one.
+        n_features: Number m = q^d of features.
+        supports: Index range ((0, m),).
+        frequencies, weights: Frequencies w (J, d), and weights p (J,), which sum to one.
 
     Raises:
-        InvalidParameter: another kernel, or a grid of more than 2^14 features.
+        InvalidParameter: The kernel is another one, or the grid has more than 2^14 features.
 
     References:
         Mutny and Krause 2018; Dubey2021, Section 3.
@@ -64,14 +65,15 @@ class QuadratureFourierFeatures(Features):
         integer(nodes, name="nodes")
         if nodes > MOST_NODES or dim * math.log(nodes) > math.log(MOST_FEATURES) + 1e-9:
             raise InvalidParameter(
-                f"expected 1 to {MOST_NODES} nodes a dimension, and 1 to {MOST_FEATURES} features in all"
+                f"nodes: expected 1 to {MOST_NODES} nodes per dimension, and at most {MOST_FEATURES} "
+                f"features in all, got {nodes} nodes and {dim} dimensions"
             )
         self.kernel, self.dim, self.nodes = kernel, dim, nodes
         points, weights = np.polynomial.hermite.hermgauss(nodes)
         grid = np.stack(np.meshgrid(*[points] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
         masses = np.stack(np.meshgrid(*[weights / math.sqrt(math.pi)] * dim, indexing="ij"))
         mass = masses.reshape(dim, -1).prod(axis=0)
-        # The grid is symmetric: in its order, node i and node (last - i) are opposite.
+        # The grid is symmetric: node i is the negative of node (last - i).
         half = len(grid) // 2
         kept = np.arange(len(grid) - half)
         mass = mass[kept] * np.where(kept < half, 2.0, 1.0)
@@ -85,9 +87,9 @@ class QuadratureFourierFeatures(Features):
         self._scale = np.sqrt(self.weights) * NORM_BOUND
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d), each of norm one, less one rounding margin."""
+        """Return feature vectors (..., m) of points (..., d), of norm one minus a margin for rounding."""
         points, lead = checked_points(X, self.frequencies.shape[1])
-        # batch by batch: a matrix product rounds by its shape
+        # Batch by batch, because the rounding of a matrix product depends on its shape.
         angles = points.reshape(*lead, self.frequencies.shape[1]) @ self.frequencies.T
         cosines = np.cos(angles) * self._scale
         sines = np.sin(angles[..., self._with_sine]) * self._scale[self._with_sine]
@@ -107,9 +109,9 @@ class QuadratureFourierFeatures(Features):
 
 def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:
     if getattr(kernel, "columns", ()) is not None or type(kernel) is not SquaredExponential:
-        raise InvalidParameter("Fourier features are of a SquaredExponential kernel on all columns")
+        raise InvalidParameter("kernel: expected a SquaredExponential kernel on all columns")
     if integer(dim, name="dim") > MOST_DIMENSIONS:
-        raise InvalidParameter(f"dim is beyond {MOST_DIMENSIONS}: no Fourier features cover that")
+        raise InvalidParameter(f"dim is {dim}, expected at most {MOST_DIMENSIONS} columns")
     lengthscale = np.asarray(kernel.lengthscale, dtype=np.float64)
     if lengthscale.ndim == 1 and len(lengthscale) != dim:
         raise InvalidParameter(f"{len(lengthscale)} lengthscales for {dim} dimensions")

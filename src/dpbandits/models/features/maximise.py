@@ -1,13 +1,13 @@
-"""Where a function is highest over a whole public domain: evenly spread starts, then gradients.
+"""Maximisation of a function over a whole public domain, by gradient ascent from evenly spread starts.
 
-The domain is a box, a ball, listed points or arms, or a product of these. The points that a search starts
-from are public and the same for every function: their features are computed once. From the best of them all
-starts climb together, each with steps of its own (Barzilai and Borwein 1988, projected to the domain, and
-never downwards); arms and listed points stay what they were at the start. No optimiser at hand takes many
-starts at once, and one after the other they cost several times as much.
+The domain is a box, a ball, listed points or arms, or a product of these. The starting points are public and
+the same for every function, so their features are computed once. The search climbs from the best of them, all
+at once, each with its own step size (Barzilai and Borwein 1988, projected to the domain, never downwards).
+Arms and listed points stay as they were at the start. Known optimisers take one start at a time, which costs
+several times as much.
 
-What is found is a local maximum, and no lower than the best start: that it is the highest is not promised.
-Plain numbers come in and go out: where the function comes from releases, so does the point.
+The result is a local maximum, not lower than the best start. It need not be the global maximum. Inputs are
+plain numbers. If the function is computed from releases, the point is post-processing of them.
 """
 
 import math
@@ -25,41 +25,43 @@ from dpbandits.models.kernels.base import DIFFERENCE
 __all__ = ["Climbed", "Maximiser", "Scores", "WholeDomain"]
 
 POINTS = 1 << 11
-"""Points that a search may start from: scored in a tenth of a millisecond with a hundred features."""
+"""Number of possible starting points; with a hundred features they are scored in .1 milliseconds."""
 
 MOST_COMBINATIONS = 1 << 14
-"""Of arms and listed points, all of which are among the starts: their features take 16 MiB."""
+"""Largest number of combinations of arms and listed points. All are starting points; their features take
+16 MiB."""
 
 STARTS = 6
-"""Best points that are climbed from; with twice as many, `benchmarks/over_a_box.py` finds nothing higher."""
+"""Number of best points to climb from; twice as many find nothing higher in `benchmarks/over_a_box.py`."""
 
 STEPS = 20
-"""Evaluations of a climb at most."""
+"""Largest number of evaluations of a climb."""
 
 FIRST_STEP = 0.03
-"""Of a side, in the coordinate that moves most."""
+"""Length of the first step in the coordinate that changes most, as a share of its side."""
 
 STILL = 1e-4
-"""Of a side: a start that moves by less has arrived."""
+"""Length of a step, as a share of a side, below which a climb ends."""
 
 Climbed = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""(rows (n,), points (n, d)) -> values (n,) of function number rows[i] at points[i], and gradients (n, d)."""
+"""Function of indices (n,) of functions and of points (n, d). It returns the value (n,) of each function at
+its point, and the gradients (n, d)."""
 
 Scores = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Features (n, m) -> values (n,), and their gradients (n, m) by the features."""
+"""Function of features (n, m). It returns values (n,), and their gradients (n, m) by the features."""
 
 
 class WholeDomain:
-    """Where functions are highest over all of a domain.
+    """Maximiser of functions over a whole domain.
 
     Args:
-        domain: public.
+        domain: Public domain.
 
     Attributes:
-        points: (S, d) evenly spread ones, from which a search starts.
+        points: Evenly spread starting points, shape (S, d).
 
     Raises:
-        InvalidParameter: more than `MOST_COMBINATIONS` combinations of arms and listed points.
+        InvalidParameter: There are more than `MOST_COMBINATIONS` combinations of arms and listed points.
     """
 
     def __init__(self, domain: Domain) -> None:
@@ -71,11 +73,11 @@ class WholeDomain:
         return f"{type(self).__name__}({self.domain!r}, {len(self.points)} points)"
 
     def drawn(self, coins: FloatArray) -> FloatArray:
-        """(B, d) of the points, all equally likely, by coins (B,) in (0, 1)."""
+        """Return B of the points, (B, d), all equally likely, by public coins (B,) in (0, 1)."""
         return self.points[(coins * len(self.points)).astype(np.int64)]
 
     def highest(self, at_points: FloatArray, function: Climbed) -> FloatArray:
-        """Points (B, d) where B functions are highest, given their values (B, S) at `points`."""
+        """Return the points (B, d) that maximise B functions, given their values (B, S) at `points`."""
         n_functions, count = len(at_points), min(STARTS, len(self.points))
         best = np.argpartition(-at_points, count - 1, axis=1)[:, :count]
         rows = np.repeat(np.arange(n_functions), count)
@@ -86,9 +88,9 @@ class WholeDomain:
         return np.asarray(x[top])
 
     def highest_of(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The point (d,) where one function, points (n, d) -> values (n,), is highest.
+        """Return the point (d,) that maximises one function from points (n, d) to values (n,).
 
-        Its gradients are central differences, with points up to a millionth of a side outside the domain.
+        Gradients are central differences, with points up to a millionth of a side outside the domain.
         """
         columns = np.flatnonzero(self._moving)
         steps = np.zeros((len(columns), self.domain.dim))
@@ -106,11 +108,11 @@ class WholeDomain:
 
 
 class Maximiser(WholeDomain):
-    """Where functions of features are highest over all of a domain.
+    """Maximiser of functions of features over a whole domain.
 
     Args:
-        domain: public.
-        features: of its points.
+        domain: Public domain.
+        features: Feature map of its points.
 
     Example:
         >>> from dpbandits.domains import Box
@@ -118,7 +120,7 @@ class Maximiser(WholeDomain):
         >>> from dpbandits.models.kernels import SquaredExponential
         >>> box = Box(low=[0.0], high=[1.0])
         >>> features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=box, n_features=8)
-        >>> weights = features(np.array([[0.3]]))  # a function that is highest where phi(x) is most like this
+        >>> weights = features(np.array([[0.3]]))  # a function with its maximum near 0.3
         >>> Maximiser(box, features).of_weights(weights).round(2).tolist()
         [[0.3]]
     """
@@ -129,7 +131,7 @@ class Maximiser(WholeDomain):
         self._phi = np.ascontiguousarray(features(self.points))
 
     def of_weights(self, weights: FloatArray) -> FloatArray:
-        """Points (B, d) where weights[b] . phi(x) is highest, for weights (B, m)."""
+        """Return the points (B, d) that maximise weights[b] . phi(x), for weights (B, m)."""
 
         def function(rows: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
             own = weights[rows]
@@ -139,7 +141,7 @@ class Maximiser(WholeDomain):
         return self.highest(weights @ self._phi.T, function)
 
     def of_scores(self, scores: Scores) -> FloatArray:
-        """The point (d,) where one function of the features is highest."""
+        """Return the point (d,) that maximises one function of the features."""
 
         def function(rows: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
             values, by_features = scores(self.features(points))
@@ -151,7 +153,10 @@ class Maximiser(WholeDomain):
 def _climbed(
     domain: Domain, function: Climbed, rows: IntArray, x: FloatArray, widths: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Where starts (n, d) arrive, and the values (n,) there: no start's path depends on the others."""
+    """Return the ends (n, d) of climbs from starts x, and the values (n,) there.
+
+    The path from each start is independent of the other starts.
+    """
     values, gradients = function(rows, x)
     uphill = gradients * widths  # in units of the sides
     steps = FIRST_STEP / np.maximum(np.abs(uphill).max(axis=1), np.finfo(np.float64).tiny)
@@ -175,10 +180,10 @@ def _climbed(
 
 
 def _starts(domain: Domain) -> tuple[FloatArray, BoolArray]:
-    """Evenly spread points (S, d), all combinations of arms and listed points among them; which columns move.
+    """Return starting points (S, d) with all combinations of arms and listed points; and which columns move.
 
     Raises:
-        InvalidParameter: too many combinations.
+        InvalidParameter: There are too many combinations.
     """
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     slices = domain.slices if isinstance(domain, Product) else (slice(0, domain.dim),)
@@ -195,8 +200,8 @@ def _starts(domain: Domain) -> tuple[FloatArray, BoolArray]:
     combinations = math.prod(sizes)
     if combinations > MOST_COMBINATIONS:
         raise InvalidParameter(
-            f"the domain has {combinations} combinations of arms and listed points: over all of it at most "
-            f"{MOST_COMBINATIONS} are searched, bring candidates"
+            f"the domain has {combinations} combinations of arms and listed points, expected at most "
+            f"{MOST_COMBINATIONS} for a search of the whole domain: bring candidates"
         )
     each = max(1, POINTS // combinations) if smooth else 1
     points = np.empty((combinations * each, domain.dim))

@@ -1,6 +1,6 @@
 """Features from the leading eigenfunctions of a kernel, phi(x) . phi(y) ~ k(x, y), and features of arms.
 
-For smooth kernels a few dozen eigenfunctions do what hundreds of random features would.
+For smooth kernels a few dozen eigenfunctions are as accurate as hundreds of random features.
 """
 
 import copy
@@ -33,61 +33,61 @@ from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Ker
 __all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given", "spread_over"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
-"""Eigenpairs below this share of the largest are rounding noise, and are dropped."""
+"""Eigenvalues below this share of the largest are rounding noise; their eigenpairs are dropped."""
 
 SCALE_SAMPLE = 1 << 10
 SCALE_QUANTILE = 0.99
 SCALE_STEPS = 16
-"""Features are divided by this quantile of their norm over so many public points, rounded up to sixteenths:
-the last bits of a linear algebra library do not decide it."""
+"""Features are divided by this quantile of their norm over `SCALE_SAMPLE` public points. It is rounded up to
+sixteenths, so that it does not depend on the last bits of a linear algebra library."""
 
 LONG_ENOUGH = 0.875
-"""A quantile above this is no reason to divide: a seventh of the noise at most could be saved."""
+"""Quantile above which features are not divided, as this would save at most a seventh of the noise."""
 
 SYMMETRY_BREAK = 0.01
-"""Landmarks are weighted by 1 up to this much more: on a regular grid many eigenvalues coincide, and
-their eigenvectors would otherwise be whatever the linear algebra library of the day returns."""
+"""Random excess of the landmarks' weights over 1. On a regular grid many eigenvalues are equal, and without
+these weights their eigenvectors would depend on the linear algebra library."""
 
 MOST_ARM_FEATURES = 1 << 16
-"""Features of all arms together."""
+"""Largest number of features of all arms together."""
 
 MOST_LANDMARKS = 1 << 11
-"""Landmarks, and so features, at most: factorising their kernel matrix takes 200 MiB."""
+"""Largest number of landmarks, and so of features; factorising their kernel matrix takes 200 MiB."""
 
 TURNED = 1e-4
-"""Difference that rounding may make between maps of one configuration: a hundred times what it makes of
-eigenvalues at the floor above, 1e-16 over 1e-10."""
+"""Largest difference by rounding between maps of one configuration. It is a hundred times the relative error
+of eigenvalues at the floor above, 1e-16 over 1e-10."""
 
 SURELY_SHORT = 1.0 - 2.0**-35
-"""Squared length whose root is below `NORM_BOUND`, in whatever order up to 2^16 squares are summed."""
+"""Squared norm whose root is below `NORM_BOUND` for any order of summation of up to 2^16 squares."""
 
 GRIDS = {1: 1025, 2: 33, 3: 11}
-"""Points a side of the grid that says how large features are over a box, by its columns."""
+"""Points per side of the grid on which features over a box are bounded, by the box's number of columns."""
 
 PRODUCT_ELEMENTS = 1 << 19
-"""Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
+"""Number of kernel entries in memory at a time when they are multiplied by a wide matrix (4 MiB)."""
 
 
 @FEATURES.add("SectionFeatures", kernel=kernels.from_config)
 class SectionFeatures(Features):
-    """phi(x) = k(x, Z) @ A for given points Z and numbers A, cut to length one: what a map is, written down.
+    """Feature map phi(x) = k(x, Z) @ A for given points Z and numbers A, clipped to norm one.
 
     Args:
-        kernel: k.
-        landmarks: Z (L, d).
-        projection: A (L, m).
-        scale: that A was divided by, in (0, 1]; see `Features`.
+        kernel: Kernel k.
+        landmarks: Points Z, shape (L, d).
+        projection: Matrix A, shape (L, m).
+        scale: Divisor that is contained in A, in (0, 1]; see `Features`.
 
     Attributes:
-        n_features: m.
-        supports: ((0, m),).
+        n_features: Number m of features.
+        supports: Index range ((0, m),).
 
     Raises:
-        InvalidParameter: arrays that do not fit each other.
+        InvalidParameter: Arrays do not fit each other.
     """
 
-    _pull: GradientEvaluator | None = None  # made when it is needed
-    _loose: RowEvaluator | None = None  # as well
+    _pull: GradientEvaluator | None = None  # built on first use
+    _loose: RowEvaluator | None = None  # built on first use
 
     def __init__(
         self, *, kernel: Kernel, landmarks: ArrayLike, projection: ArrayLike, scale: float = 1.0
@@ -96,18 +96,21 @@ class SectionFeatures(Features):
         self.landmarks: FloatArray = public_array(landmarks, name="landmarks", ndim=2)
         self.projection: FloatArray = public_array(projection, name="projection", ndim=2)
         if len(self.projection) != len(self.landmarks) or len(self.landmarks) > MOST_LANDMARKS:
-            raise InvalidParameter(f"expected one row of projection a landmark, {MOST_LANDMARKS} at most")
+            raise InvalidParameter(
+                f"projection has {len(self.projection)} rows and there are {len(self.landmarks)} landmarks: "
+                f"expected one row for each landmark, at most {MOST_LANDMARKS}"
+            )
         self.scale = number(scale, name="scale", maximum=1.0)
         self.n_features = self.projection.shape[1]
         self.supports: Supports = ((0, self.n_features),)
-        self._unit = max(1.0, kernel.max_variance) * self.scale**2  # what k(x, x) is divided by
-        self._short = False  # whether features exceed length one by rounding only
+        self._unit = max(1.0, kernel.max_variance) * self.scale**2  # divisor of k(x, x)
+        self._short = False  # True if norms exceed one by rounding only
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d), each of norm at most one.
+        """Return the feature vectors (..., m) of points (..., d), each of norm at most one.
 
         Raises:
-            InvalidData: wrong number of columns, or entries that are not finite.
+            InvalidData: The number of columns is wrong, or entries are not finite.
         """
         points, lead = self._points(X)
         if len(points) * len(self.landmarks) <= PRODUCT_ELEMENTS:  # the common case: one block
@@ -131,20 +134,20 @@ class SectionFeatures(Features):
 
     @cached_property
     def _fill(self) -> RowEvaluator:
-        """Writes k(x, Z)."""
+        """Evaluator that writes k(x, Z)."""
         return self.kernel.rows_against(self.landmarks)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the evaluators, which are closures that cannot be pickled and are made when needed."""
+        """Return the attributes without the evaluators, which cannot be pickled and are built on use."""
         return {name: value for name, value in vars(self).items() if name not in ("_fill", "_loose", "_pull")}
 
     @property
     def _quick(self) -> bool:
-        """Return whether scores may go past `__call__`: not where a subclass has one of its own."""
+        """True if scores may be computed without `__call__`, which a subclass may override."""
         return self._short and type(self).__call__ is SectionFeatures.__call__
 
     def _sections(self, points: FloatArray) -> FloatArray:
-        """k(x, Z) (n, L) of n points (..., d), for scores."""
+        """Return k(x, Z), shape (n, L), of n points (..., d), for scores."""
         if self._loose is None:
             self._loose = self.kernel.rows_against(self.landmarks, loose=True)
         n_landmarks, dim = self.landmarks.shape
@@ -158,7 +161,7 @@ class SectionFeatures(Features):
             return super().to_be_scored(points)
         some = (
             points if len(points) > 1 else np.repeat(points, 2, axis=0)
-        )  # a product of one row rounds apart
+        )  # a product with one row is rounded differently
         if self._quick:
             return self._sections(some)[: len(points)]
         rows = np.empty((len(some), len(self.landmarks)))
@@ -168,11 +171,11 @@ class SectionFeatures(Features):
         return np.asarray(phi)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """See `Features.to_score`: (k, L), what kernel entries are multiplied by, where nothing is cut."""
+        """See `Features.to_score`. If no norm is clipped, the result (k, L) multiplies kernel entries."""
         return weights @ self.projection.T if self._quick else weights
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """See `Features.scores_of_known`. Set by set: a score must not depend on the rest of its batch."""
+        """See `Features.scores_of_known`. Sets are separate, as scores must not depend on other sets."""
         if not self._quick:
             return self.project_each(points, weights)
         n_sets, n, n_landmarks = *points.shape[:2], len(self.landmarks)
@@ -186,10 +189,10 @@ class SectionFeatures(Features):
         return out
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).
+        """Return phi(X) @ weights, shape (..., k), for points (..., d) and weights (m, k).
 
-        Costs L kernel evaluations and L k multiplications a point. Where a feature vector exceeds length one
-        by rounding only, it is not cut here: this differs from multiplying phi(X) by no more.
+        The cost is L kernel evaluations and L k multiplications per point. A norm that exceeds one by
+        rounding only is not clipped here, so the result equals that of phi(X) up to rounding.
         """
         points, lead = self._points(X)
         matrix = checked_weights(weights, self.n_features)
@@ -203,7 +206,7 @@ class SectionFeatures(Features):
         return out.reshape(*lead, through.shape[1])
 
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
+        """Return scores (B, n), phi(X[b]) @ weights[b], for decision sets (B, n, d) and weights (B, m)."""
         points, lead = self._points(X)
         matrix = checked_rows_of_weights(weights, lead, self.n_features)
         n_sets, n = lead
@@ -221,9 +224,9 @@ class SectionFeatures(Features):
         return out
 
     def _scores(self, points: FloatArray, matrix: FloatArray, through: FloatArray, n: int) -> FloatArray:
-        """`project_each` of points (b n, d), by weights (b, m) and the projection times them (b, L).
+        """Return `project_each` of points (b n, d), given weights (b, m) and their products (b, L) with A.
 
-        Set by set: a score must not depend on the rest of its batch.
+        Sets are computed separately, because a score must not depend on the other sets of its batch.
         """
         rows = np.empty((len(matrix), n, len(self.landmarks)))
         self._fill(points, rows.reshape(-1, len(self.landmarks)))
@@ -234,15 +237,15 @@ class SectionFeatures(Features):
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
+        """Return k(x, x) / scale^2 at points (..., d), over the kernel's largest variance if above one."""
         points, lead = self._points(X)
         return self.kernel.diagonal(points).reshape(lead) / self._unit
 
     def largest_squares(self, domain: Domain) -> FloatArray | None:
-        """See `Features.largest_squares`: of boxes of up to three columns, on a grid with their corners.
+        """See `Features.largest_squares`. For boxes of up to three columns a grid with the corners is used.
 
-        And at the landmarks, near which features of a rough kernel are large and may be so nowhere else. In
-        more columns a grid says little, and next to no feature is much smaller than the others.
+        The landmarks are added, because features of a rough kernel may be large near them only. In more
+        columns a grid is not informative, and few features are much smaller than the others.
         """
         theirs = type(self).__call__ is not SectionFeatures.__call__
         if theirs or not isinstance(domain, Box) or domain.dim not in GRIDS:
@@ -251,7 +254,7 @@ class SectionFeatures(Features):
         return np.asarray(np.maximum(rows.max(axis=0), -rows.min(axis=0)) ** 2)
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
-        """See `Features.gradient`; where a vector is cut to length one, of the cut one."""
+        """See `Features.gradient`; if a vector is clipped to norm one, this is the clipped one's gradient."""
         points, _ = self._points(X)
         rows = np.empty((len(points), len(self.landmarks)))
         if not self._short:
@@ -259,7 +262,7 @@ class SectionFeatures(Features):
             phi = rows @ self.projection
             squares = np.einsum("ij,ij->i", phi, phi)
             long = np.flatnonzero(squares > NORM_BOUND**2)
-            if len(long):  # of B phi/|phi|: B/|phi| (V - (V . phi) phi/|phi|^2)
+            if len(long):  # the gradient of V . B phi/|phi| has B/|phi| (V - (V . phi) phi/|phi|^2) for V
                 V = V.copy()
                 along = np.einsum("ij,ij->i", V[long], phi[long]) / squares[long]
                 V[long] = (V[long] - along[:, None] * phi[long]) * (NORM_BOUND / np.sqrt(squares[long]))[
@@ -273,7 +276,7 @@ class SectionFeatures(Features):
         return checked_points(X, self.landmarks.shape[1])
 
     def _blocks(self, points: FloatArray, elements: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Slices of the points, and their kernel rows in one buffer: at most `elements` entries at a time."""
+        """Yield slices of the points, and their kernel rows in one buffer of at most `elements` entries."""
         n_landmarks = len(self.landmarks)
         step = min(max(1, elements // n_landmarks), max(1, len(points)))
         buffer = np.empty((step, n_landmarks))
@@ -289,42 +292,43 @@ class SectionFeatures(Features):
 class MercerFeatures(SectionFeatures):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
 
-    With landmarks Z and K(Z, Z) = U diag(g) U^T, phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
-    eigenpairs. phi is the coordinate vector of a projection, so ||phi(x)||^2 <= k(x, x); where the
-    kernel's variance exceeds one, features are divided by its square root.
+    Let Z be landmarks with K(Z, Z) = U diag(g) U^T. Then phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
+    eigenpairs. phi is the coordinate vector of a projection, so ||phi(x)||^2 <= k(x, x). If the kernel's
+    variance exceeds one, features are divided by its square root.
 
-    In many dimensions few features are nowhere near that long but close to the landmarks, and noise that is
-    calibrated to length one drowns them. Features are therefore divided by `scale`, the 99% quantile of
-    their norm under the domain's public law (in sixteenths; 1 where it is above 7/8), and longer ones are
-    cut to length one, here and again where they are encoded (`reproduction/studies/feature_norms.py`).
+    In many dimensions norms of few features are much smaller, except near the landmarks. Noise that is
+    calibrated to norm one then exceeds them by far. So features are divided by `scale`: the 99% quantile of
+    their norm under the domain's public law, in sixteenths, or 1 if it is above 7/8. Longer vectors are
+    clipped to norm one, here and again when they are encoded (`reproduction/studies/feature_norms.py`).
 
-    Landmarks are the points of a `Finite` domain (a random subset where there are more than
-    `n_landmarks`), a randomly shifted low-discrepancy sequence on boxes, arms and their products, and
-    draws from the domain's uniform law otherwise.
+    Landmarks are the points of a `Finite` domain, or a random subset if there are more than `n_landmarks`.
+    On boxes, arms and their products they are a randomly shifted low-discrepancy sequence, and on other
+    domains uniform samples.
 
     Args:
-        kernel: what the unknown function looks like; a public choice.
-        domain: where points lie; public.
-        n_features: at most this many features. Eigenpairs that are rounding noise are dropped, so that
-            a smooth kernel on a small domain may need fewer: see the attribute `n_features`.
-        n_landmarks: points that the eigenfunctions are computed from, default 2 * n_features. More
-            are more accurate; the cost of scoring a point is proportional to them.
-        seed: public seed of the landmarks (counter-based Philox generator).
-        scale: in (0, 1]; by default measured at public points. A configuration holds it.
+        kernel: Prior covariance of the unknown function, a public choice.
+        domain: Public domain of the points.
+        n_features: Largest number of features. Eigenpairs that are rounding noise are dropped, so a smooth
+            kernel on a small domain may need fewer: see the attribute `n_features`.
+        n_landmarks: Number of points from which eigenfunctions are computed, default 2 * n_features. More
+            are more accurate; the cost of scoring a point is proportional to it.
+        seed: Public seed of the landmarks (counter-based Philox generator).
+        scale: Divisor of the features, in (0, 1]; by default measured at public points. A configuration
+            contains it.
 
     Attributes:
-        n_features: the number m of features.
-        supports: ((0, m),).
-        landmarks: (L, d) points.
-        eigenvalues: (m,) decreasing estimates of the kernel operator's eigenvalues on the domain.
-        projection: (L, m) matrix A with phi(x) = k(x, Z) @ A, cut to length one. The same for equal
+        n_features: Number m of features.
+        supports: Index range ((0, m),).
+        landmarks: Landmarks Z, shape (L, d).
+        eigenvalues: Decreasing estimates of the kernel operator's eigenvalues on the domain, shape (m,).
+        projection: Matrix A (L, m) with phi(x) = k(x, Z) @ A, clipped to norm one. It is the same for equal
             configurations on one machine; other linear algebra libraries may round it differently.
 
     Raises:
-        InvalidParameter: sizes are not positive, or there are fewer landmarks than features.
+        InvalidParameter: Sizes are not positive, or there are fewer landmarks than features.
 
     Warns:
-        LittleVariance: the features hold less than 80% of the kernel's variance over the domain.
+        LittleVariance: The features hold less than 80% of the kernel's variance over the domain.
 
     >>> from dpbandits.domains import Box
     >>> kernel = kernels.SquaredExponential(lengthscale=0.5)
@@ -362,7 +366,7 @@ class MercerFeatures(SectionFeatures):
         self.supports = ((0, self.n_features),)
         self.eigenvalues: FloatArray = values / weights.sum()
         self._unit = max(1.0, kernel.max_variance)
-        # in the order of memory in which products with few points are quickest
+        # In the memory order in which products with few points are fastest.
         self.projection = np.ascontiguousarray(vectors / np.sqrt(values * self._unit))
         self.scale = self._measured(rng) if scale is None else number(scale, name="scale", maximum=1.0)
         self._short = self.scale == 1.0
@@ -370,7 +374,7 @@ class MercerFeatures(SectionFeatures):
         self._unit *= self.scale**2
 
     def _measured(self, rng: np.random.Generator) -> float:
-        """The scale for the norms, as they are at public points; warns where these are short."""
+        """Return the scale from norms at public points, and warn if the features hold little variance."""
         points = self.domain.sample(SCALE_SAMPLE, rng)
         squares, variances = (self(points) ** 2).sum(axis=1), self.variance(points)
         warn_if_little_is_held(
@@ -382,42 +386,42 @@ class MercerFeatures(SectionFeatures):
         return 1.0 if norm > LONG_ENOUGH else max(1.0, float(np.ceil(SCALE_STEPS * norm))) / SCALE_STEPS
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description: sizes as they were asked for, and the scale where it is not 1."""
+        """Return the configuration for JSON, with the requested sizes, and the scale if it is not 1."""
         config = super().to_config() | {"n_features": self._requested}
-        if self.scale == 1.0:  # as before there was a scale: digests of specs stay
+        if self.scale == 1.0:  # left out, so that digests of specs from before there was a scale stay
             del config["scale"]
         return config
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Configured.arguments`; a configuration without a scale has features that were not divided."""
+        """See `Configured.arguments`; a configuration without a scale has scale 1."""
         return {"scale": 1.0} | super().arguments(config)
 
     def __repr__(self) -> str:
         return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
 
     def written_out(self) -> Features:
-        """See `Features.written_out`: eigenfunctions may be rounded, or turned, by another processor."""
+        """See `Features.written_out`; eigenfunctions may be rounded, or rotated, on another processor."""
         return SectionFeatures(
             kernel=self.kernel, landmarks=self.landmarks, projection=self.projection, scale=self.scale
         )
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """See `Features.basis`: the projection, whose columns another processor may turn."""
+        """See `Features.basis`; the result is the projection, whose columns may be rotated elsewhere."""
         return (self.projection,)
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "MercerFeatures":
         """See `Features.in_basis`.
 
-        With A as computed here, A' as given, u = max(1, largest variance) scale^2 and K = k(Z, Z), up to
-        `TURNED`:
+        Let A be the projection computed here, A' the given one, u = max(1, largest variance) scale^2 and
+        K = k(Z, Z). Two equations are checked up to `TURNED`:
 
         - u A'^T K A' = 1: times sqrt(u), the features are orthonormal in the kernel's space, as those of A
-          are. Hence ||phi'(x)||^2 <= k(x, x)/u everywhere (Bessel), and `scale` is what A' was divided by;
-        - K A' A'^T K = K A A^T K: features of landmarks have the same inner products, so that there the two
-          maps differ by a turn.
+          are. Hence ||phi'(x)||^2 <= k(x, x)/u everywhere (Bessel), and A' was divided by `scale`;
+        - K A' A'^T K = K A A^T K: features of landmarks have the same inner products, so at the landmarks
+          the two maps differ by a rotation.
 
-        Privacy rests on neither: features are cut to length one, here and where they are encoded.
+        Privacy does not depend on them: features are clipped to norm one, here and when they are encoded.
         """
         (given,) = basis
         projection, gram = public_array(given, name="projection", ndim=2), self.kernel(self.landmarks)
@@ -427,11 +431,11 @@ class MercerFeatures(SectionFeatures):
             turned = theirs @ theirs.T - mine @ mine.T
             if max(np.abs(orthonormal).max(), np.abs(turned).max()) <= TURNED:
                 other = copy.copy(self)
-                other.projection = np.empty_like(self.projection)  # laid out alike: products round by it
+                other.projection = np.empty_like(self.projection)  # rounding depends on the memory layout
                 other.projection[...] = projection
                 return other
         raise InvalidParameter(
-            "these are no features of this kernel, domain and seed: they were changed, or belong to a "
+            "stored features are not of this kernel, domain and seed: they were changed, or belong to a "
             "version of NumPy that draws other landmarks"
         )
 
@@ -440,12 +444,12 @@ class MercerFeatures(SectionFeatures):
 class ArmFeatures(Features):
     """Separate features for every arm: phi(x) = e_arm (x) base.phi(other columns).
 
-    Arms share nothing, so Gram matrices are block diagonal and `supports` has one range an arm.
+    Arms have separate features, so Gram matrices are block diagonal and `supports` has one range per arm.
 
     Args:
-        base: features of the other columns, in their order.
-        arm_column: index of the column of integer codes 0 .. n_arms - 1.
-        n_arms: number of arms.
+        base: Features of the other columns, in their order.
+        arm_column: Index of the column of integer codes 0 .. n_arms - 1.
+        n_arms: Number of arms.
 
     >>> from dpbandits.domains import Box
     >>> kernel = kernels.Matern(nu=1.5, lengthscale=0.5)
@@ -469,7 +473,7 @@ class ArmFeatures(Features):
         )
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., n_arms * m) of points (..., d), zero outside the arm's own range."""
+        """Return feature vectors (..., n_arms * m) of points (..., d), zero outside the arm's own range."""
         arms, others, lead = self._split(X)
         phi = np.zeros((len(arms), self.n_arms, self.base.n_features))
         phi[np.arange(len(arms)), arms] = self.base(others)
@@ -478,7 +482,7 @@ class ArmFeatures(Features):
     def placed(
         self, points: FloatArray, through: Callable[[Features, FloatArray], FloatArray] | None = None
     ) -> Placed:
-        """See `Features.placed`; these are the base's features, one support after another for every arm."""
+        """See `Features.placed`; every arm has the supports of the base."""
         arms, others, _ = self._split(points)
         own = self.base.placed(others, through)
         return Placed(arms * len(self.base.supports) + own.support, own.phi)
@@ -497,7 +501,7 @@ class ArmFeatures(Features):
         return each.reshape(len(weights), self.n_arms, -1)
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """See `Features.scores_of_known`. A context that is offered with all arms is computed once."""
+        """See `Features.scores_of_known`. Features of a context with several arms are computed once."""
         arms, contexts = self.offered(points)
         out, step = np.empty(arms.shape), max(1, BLOCK_ELEMENTS // (arms.shape[1] * weights.shape[2]))
         for low in range(0, len(arms), step):
@@ -509,7 +513,7 @@ class ArmFeatures(Features):
         return out
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """phi(X) @ weights, (..., k), for points (..., d) and weights (n_arms * m, k)."""
+        """Return phi(X) @ weights, shape (..., k), for points (..., d) and weights (n_arms * m, k)."""
         arms, others, lead = self._split(X)
         matrix = checked_weights(weights, self.n_features)
         per_arm = matrix.reshape(self.n_arms, self.base.n_features, matrix.shape[1])
@@ -527,7 +531,7 @@ class ArmFeatures(Features):
         return np.insert(self.base.gradient(others, own), self.arm_column, 0.0, axis=1)
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """The base's, at the other columns of points (..., d)."""
+        """Return the base's variance at the other columns of points (..., d)."""
         _, others, lead = self._split(X)
         return self.base.variance(others).reshape(lead)
 
@@ -536,7 +540,7 @@ class ArmFeatures(Features):
         return ArmFeatures(base=self.base.written_out(), arm_column=self.arm_column, n_arms=self.n_arms)
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """See `Features.basis`: the base's."""
+        """See `Features.basis`; the result is that of the base."""
         return self.base.basis()
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "ArmFeatures":
@@ -550,7 +554,9 @@ class ArmFeatures(Features):
     def _split(self, X: ArrayLike) -> tuple[IntArray, FloatArray, tuple[int, ...]]:
         array = np.asarray(X, dtype=np.float64)
         if array.ndim == 0 or array.shape[-1] <= self.arm_column:
-            raise InvalidData(f"points have shape {array.shape} and the arm is in column {self.arm_column}")
+            raise InvalidData(
+                f"points have shape {array.shape}, expected the arm in column {self.arm_column}"
+            )
         points, lead = checked_points(array, array.shape[-1])
         codes = points[:, self.arm_column]
         if not np.all((codes >= 0) & (codes < self.n_arms) & (codes == np.floor(codes))):
@@ -563,10 +569,10 @@ class ArmFeatures(Features):
 def mercer_or_given(
     features: Features | None, *, kernel: Kernel | None, domain: Domain, n_features: int
 ) -> Features:
-    """`features` where they are given, else Mercer features of `kernel`; exactly one must be.
+    """Return `features`, or Mercer features of `kernel`; exactly one of the two must be given.
 
     Raises:
-        InvalidParameter: both or neither.
+        InvalidParameter: Both or neither came.
     """
     if features is not None and kernel is None:
         return an(features, Features, name="features", pass_="features=MercerFeatures(...)")
@@ -581,7 +587,7 @@ def mercer_or_given(
 
 
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Leading eigenvalues g of R K R (R = diag(root_weights)), decreasing, and R U, signs fixed."""
+    """Return leading eigenvalues g of R K R, decreasing, and R U with fixed signs; R = diag(root_weights)."""
     values, vectors = np.linalg.eigh(root_weights[:, None] * K * root_weights)
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     kept = values > RELATIVE_EIGENVALUE_FLOOR * values[0]
@@ -601,17 +607,18 @@ def _enforce_norm(phi: FloatArray) -> None:
         phi[long] *= (NORM_BOUND / norms[long])[:, None]
 
 
-# -- landmarks: where eigenfunctions are computed from -------------------------------------------
+# -- landmarks -----------------------------------------------------------------------------------
 
 MAX_SPREAD_DIMENSION = 10
-"""Above this many coordinates a low-discrepancy sequence is no better than random points."""
+"""Largest dimension in which a low-discrepancy sequence is better than random points."""
 
 MOST_REJECTED_DIMENSION = 6
-"""A ball fills 8% of its box in six dimensions: above, points are drawn from it directly."""
+"""Largest dimension in which points of a box outside a ball are rejected, as the ball fills 8% of it. In more
+dimensions points are sampled from the ball directly."""
 
 
 def spread_over(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
-    """About evenly spread points (L, d) of a public domain, L = size (fewer on a small finite one)."""
+    """Return evenly spread points (L, d) of a public domain, L = size (fewer on a small finite one)."""
     if isinstance(domain, Finite):
         if domain.n_points <= size:
             return np.array(domain.points)
@@ -629,7 +636,7 @@ def spread_over(domain: Domain, size: int, rng: np.random.Generator) -> FloatArr
 
 
 def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
-    """The first `size` points of a low-discrepancy sequence in the box around the ball that lie in it."""
+    """Return the first `size` points in the ball of a low-discrepancy sequence in the box around it."""
     count = 2 * size
     state = rng.bit_generator.state
     while True:
@@ -648,10 +655,10 @@ def _from_unit(part: Box | Arms | Finite, unit: FloatArray) -> FloatArray:
 
 
 def _spread(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    """(n, dim) points of a randomly shifted additive recurrence on [0, 1)^dim.
+    """Return points (n, dim) of a randomly shifted additive recurrence on [0, 1)^dim.
 
-    x_i = frac(shift + i alpha), alpha_j = g^-j with g the root of g^(dim + 1) = g + 1 (Roberts 2018,
-    the generalised golden ratio): a lattice that stays even at every n.
+    x_i = frac(shift + i alpha), alpha_j = g^-j with g the root of g^(dim + 1) = g + 1 (Roberts 2018, the
+    generalised golden ratio). The points are evenly spread for every n.
     """
     ratio = 2.0
     for _ in range(64):  # a contraction: 64 steps reach machine precision for every dim

@@ -1,8 +1,8 @@
-"""People with contexts and a few arms: the kernel and the features that are used where none is named.
+"""Default kernels and features for contexts and arms.
 
-A domain is the columns of a context, ranges scaled to [0, 1] and categories as codes, and then the arm.
-Similar contexts have similar rewards; arms share nothing. Constants were chosen on the made-up table
-`synthetic-income` and tuning seeds (`reproduction/tuning/table_study.py`).
+A domain consists of the columns of a context (ranges scaled to [0, 1], categories as codes) and of the arm.
+Similar contexts have similar rewards. Rewards of different arms are independent. Constants were chosen on the
+synthetic table `synthetic-income` with tuning seeds (`reproduction/tuning/table_study.py`).
 """
 
 import warnings
@@ -43,16 +43,16 @@ __all__ = [
 ]
 
 LENGTHSCALE = 0.3
-"""Of ranges, which are scaled to [0, 1]."""
+"""Lengthscale of ranges, which are scaled to [0, 1]."""
 
 CATEGORY_CORRELATION = 0.6
-"""Between people who differ in one category."""
+"""Correlation of the rewards of two contexts that differ in one category."""
 
 FEATURES_PER_ARM = 8
-"""Features of a context where a release is noisy: more fit finer functions and carry more noise."""
+"""Number of features of a context for noisy releases; more would fit finer functions, with more noise."""
 
 LANDMARKS = 300
-"""Points that eigenfunctions are computed from."""
+"""Number of points from which eigenfunctions are computed."""
 
 
 def context_kernel(
@@ -62,13 +62,13 @@ def context_kernel(
     correlation: float = CATEGORY_CORRELATION,
     first: int = 0,
 ) -> Kernel:
-    """Squared exponential in the ranges, times a common correlation across each column of categories.
+    """Return the kernel that is squared exponential in ranges, with a correlation between categories.
 
     Args:
-        domain: of encoded contexts: boxes and arms, as `Schema.domain` is.
-        lengthscale: of columns scaled to [0, 1].
-        correlation: between people who differ in one category.
-        first: column in which the context begins, where something stands before it.
+        domain: Domain of encoded contexts, with boxes and arms, as `Schema.domain`.
+        lengthscale: Lengthscale of columns scaled to [0, 1].
+        correlation: Correlation between contexts that differ in one category.
+        first: Index of the context's first column, if other columns precede it.
 
     Example:
         >>> context_kernel(Product(Box(low=[0], high=[1]), Arms(2))).parts[1]
@@ -82,11 +82,11 @@ def context_kernel(
 
 
 def arm_kernel(domain: Product, kernel: Kernel | None = None) -> Kernel:
-    """`kernel` of contexts, by default `context_kernel`, beside the same arm; nothing across arms.
+    """Return the kernel of contexts within each arm; different arms have covariance zero.
 
     Args:
-        domain: contexts, and the arm in the last column.
-        kernel: over the columns of the contexts.
+        domain: Domain of contexts, with the arm in the last column.
+        kernel: Kernel over the columns of the contexts; default `context_kernel`.
     """
     return _of_contexts(domain, kernel) * Indicator(columns=(domain.dim - 1,))
 
@@ -98,16 +98,16 @@ def arm_features(
     n_features: int = FEATURES_PER_ARM,
     n_landmarks: int | None = None,
 ) -> ArmFeatures:
-    """Mercer features of the context, separate ones for every arm.
+    """Return Mercer features of the context, separate for every arm.
 
     Args:
-        domain: contexts, and the arm in the last column.
-        kernel: over the columns of the contexts; default `context_kernel`.
-        n_features: of a context.
-        n_landmarks: points that eigenfunctions are computed from.
+        domain: Domain of contexts, with the arm in the last column.
+        kernel: Kernel over the columns of the contexts; default `context_kernel`.
+        n_features: Number of features of a context.
+        n_landmarks: Number of points from which eigenfunctions are computed.
 
     Raises:
-        InvalidParameter: the kernel measures distances between codes of categories.
+        InvalidParameter: The kernel measures distances between codes of categories.
     """
     if kernel is not None:
         return _made(domain, _of_contexts(domain, kernel), n_features, n_landmarks)
@@ -117,18 +117,18 @@ def arm_features(
 
 @contextmanager
 def few_on_purpose() -> Iterator[None]:
-    """No warning: so few features are best where releases are noisy; tuned with the other constants."""
+    """Suppress `LittleVariance`: few features are best for noisy releases, and their number was tuned."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LittleVariance)
         yield
 
 
 def check_arms(features: Features | None, domain: Domain, *, per_arm: bool) -> None:
-    """Refuse separate features of another number of arms, with InvalidParameter."""
+    """Raise InvalidParameter if separate features of arms are for another number of arms."""
     if per_arm and isinstance(features, ArmFeatures) and isinstance(domain, Product):
         n_arms = _arms_of(domain).n_arms
         if features.n_arms != n_arms:
-            raise InvalidParameter(f"features are of {features.n_arms} arms and there are {n_arms}")
+            raise InvalidParameter(f"features are for {features.n_arms} arms, expected {n_arms}")
 
 
 def features_for(
@@ -140,19 +140,19 @@ def features_for(
     of_rows: int,
     per_arm: bool,
 ) -> Features:
-    """The features that were given, or those of a kernel: over a domain, or over contexts and for every arm.
+    """Return the given features, or those of a kernel over a domain, or over contexts for every arm.
 
     Args:
-        domain: of points; contexts and an arm where `per_arm`.
-        features: what was given; then there is no kernel.
-        kernel: over the domain, or over contexts. Lengthscales are shares of each range: of encoded contexts,
-            and of a box. Contexts and boxes have a default.
-        n_features: over the domain, or of a context.
-        of_rows: their number over the domain, where none is given.
-        per_arm: whether people with contexts are given arms.
+        domain: Domain of points, or of contexts and an arm if `per_arm`.
+        features: Given features, without a kernel; or None.
+        kernel: Kernel over the domain, or over contexts. Lengthscales are shares of each range of encoded
+            contexts or of a box. Contexts and boxes have a default.
+        n_features: Number of features over the domain, or of a context.
+        of_rows: Default of that number over the domain.
+        per_arm: True if the policy chooses arms for contexts.
 
     Raises:
-        InvalidParameter: both, or neither where there is no default; or as `arm_features`.
+        InvalidParameter: Both came, or neither and there is no default; or as `arm_features`.
     """
     if features is not None or not (per_arm and isinstance(domain, Product)):
         check_arms(features, domain, per_arm=per_arm)
@@ -167,14 +167,16 @@ def features_for(
 
 
 def kernel_over(domain: Domain, kernel: Kernel | None) -> Kernel | None:
-    """A kernel of the domain's points whose lengthscales were given as shares of the ranges of its boxes.
+    """Return a kernel of the domain's points, from one whose lengthscales are shares of the boxes' ranges.
 
     Args:
-        domain: the lengthscales of columns that belong to no box keep the unit of the points.
-        kernel: default, over boxes alone and over boxes with arms, `box_kernel`; None for other domains.
+        domain: Domain of the points. Columns that belong to no box are not scaled.
+        kernel: Kernel in shares of ranges. The default is `box_kernel` over boxes, with or without arms. The
+            result is None for other domains.
 
     Raises:
-        InvalidParameter: the kernel measures distances between codes of arms, or does not say how it scales.
+        InvalidParameter: The kernel measures distances between codes of arms, or does not define
+            `in_units_of`.
     """
     if kernel is None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
@@ -188,9 +190,9 @@ def kernel_over(domain: Domain, kernel: Kernel | None) -> Kernel | None:
 
 
 def box_kernel(domain: Domain) -> Kernel:
-    """What a reward over a box is expected to look like where no kernel is given, in shares of its ranges.
+    """Return the default kernel of a reward over a box, with lengthscales in shares of its ranges.
 
-    A Matern kernel (nu = 5/2) in the ranges, times a common correlation across each column of codes.
+    It is a Matern kernel (nu = 5/2) in ranges, times a correlation between the codes of each column of codes.
 
     Example:
         >>> box_kernel(Box(low=[1], high=[20]))
@@ -203,7 +205,7 @@ def box_kernel(domain: Domain) -> Kernel:
 
 
 def _widths(domain: Domain) -> FloatArray:
-    """(d,) widths of the ranges of boxes; 1 for every other column."""
+    """Return the widths (d,) of the ranges of boxes; 1 for every other column."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     return np.concatenate(
         [part.high - part.low if isinstance(part, Box) else np.ones(part.dim) for part in parts]
@@ -212,7 +214,7 @@ def _widths(domain: Domain) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _made(domain: Product, kernel: Kernel, n_features: int, n_landmarks: int | None) -> ArmFeatures:
-    """Kept for a study's thousands of policies that are alike."""
+    """Return cached features, as a study builds thousands of equal policies."""
     size = max(LANDMARKS, n_features) if n_landmarks is None else n_landmarks
     base = MercerFeatures(
         kernel=kernel, domain=Product(*domain.parts[:-1]), n_features=n_features, n_landmarks=size
@@ -223,7 +225,7 @@ def _made(domain: Product, kernel: Kernel, n_features: int, n_landmarks: int | N
 def _arms_of(domain: Product) -> Arms:
     last = domain.parts[-1]
     if not isinstance(last, Arms) or len(domain.parts) < 2:
-        raise InvalidParameter("expected a product of contexts and Arms, the arms last")
+        raise InvalidParameter("domain: expected a product of contexts and Arms, with the arms last")
     return last
 
 
@@ -237,7 +239,7 @@ def _of_contexts(domain: Product, kernel: Kernel | None) -> Kernel:
 
 
 def _check_codes(kernel: Kernel, codes: set[int]) -> None:
-    """Refuse a distance between codes: the third category is not farther from the first than the second."""
+    """Refuse distances between codes: category 3 is no farther from category 1 than category 2 is."""
     if isinstance(kernel, ProductKernel | SumKernel):
         for part in kernel.parts:
             _check_codes(part, codes)
@@ -254,14 +256,14 @@ def _check_codes(kernel: Kernel, codes: set[int]) -> None:
 
 
 def _codes(domain: Domain) -> set[int]:
-    """Columns that hold codes of arms or categories."""
+    """Return the columns with codes of arms or categories."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     starts = accumulate((part.dim for part in parts), initial=0)
     return {start for start, part in zip(starts, parts, strict=False) if isinstance(part, Arms)}
 
 
 def _columns(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Columns of numbers, and columns of codes."""
+    """Return the columns of numbers, and the columns of codes."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     ranges: list[int] = []
     codes: list[int] = []

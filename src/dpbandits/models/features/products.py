@@ -1,10 +1,10 @@
-"""Products of one-column functions over public points, and how much of a smooth function each may carry.
+"""Products of one-column functions at public points, with prior variances of a smooth function.
 
-A range in [0, 1] has cosines that reach past the cube by a margin, so that a function needs no level edge;
-a category has orthonormal contrasts. A function is a sum of products of these with independent normal
-weights. The prior variances are products too, one factor a column: those of a squared-exponential kernel
-of some length, or of a category's share. So is their mean under independent laws of the columns' lengths:
-`models.averaged_regression` learns such laws.
+A range in [0, 1] has cosines that extend beyond the cube by a margin, so that functions may have a slope at
+the edges. A category has orthonormal contrasts. A function is a sum of products of these with independent
+normal weights. Prior variances are products with one factor per column: the variance of a squared-exponential
+kernel with some lengthscale, or a category's share. Their mean under independent laws of the columns'
+lengthscales is a product too. `models.averaged_regression` learns such laws.
 """
 
 import math
@@ -17,30 +17,31 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["LENGTHS", "ProductFeatures"]
 
 LENGTHS = np.array([0.15, 0.22, 0.33, 0.5, 0.75, 1.2])
-"""Lengths of a column that are averaged over; the cube has edges of length 1."""
+"""Lengthscales of a column that are averaged over; the cube has edges of length 1."""
 
 _SHARES = np.array([0.6, 0.45, 0.3, 0.15, 0.07, 0.03])
-"""Of a category, in the place of lengths: how much of the variance its contrasts carry."""
+"""Shares of the variance in a category's contrasts, which are averaged over in place of lengthscales."""
 
 _MARGIN = 0.2
 
 _MOST_WAVES = 12
 
-# Beside one wave of a range: in which order contrasts of a category are taken.
+# Cost of a category's contrast, where wave k of a range costs k^2; products are taken by increasing cost.
 _CONTRAST_COST = 2.0
 
 
 class ProductFeatures:
-    """The functions, at public points.
+    """Products of one-column functions at public points.
 
     Args:
-        points: (G, dim) in the unit cube; a category in the middle of its part of a side.
-        categories: columns that are categories, and how many each has.
-        n_features: how many products are kept, those of the slowest waves; the first is the constant.
+        points: Points in the unit cube, shape (G, dim). A category is the middle of its part of a side.
+        categories: Number of categories, by the index of each column of categories.
+        n_features: Largest number of products; those of the lowest frequencies are used, first the constant.
 
     Attributes:
-        values: (G, F) the products at the points, of mean square 1 over cube and margin.
-        profiles: one (F, 6) a column: the factor of every product's variance, one a length.
+        values: Products at the points, of mean square 1 over cube and margin, shape (G, F).
+        profiles: Factors of the products' variances, one array (F, 6) per column with one factor per
+            lengthscale.
 
     Example:
         >>> features = ProductFeatures(np.array([[0.1], [0.9]]), categories={}, n_features=4)
@@ -61,10 +62,10 @@ class ProductFeatures:
             self.profiles.append(profile[chosen])
 
     def variances(self, laws: Sequence[FloatArray]) -> FloatArray:
-        """(F,) prior variances that add up to 1 without the constant's, which is 0.
+        """Return prior variances (F,) that sum to 1; that of the constant is 0.
 
         Args:
-            laws: one (6,) a column, the probabilities of its lengths.
+            laws: Probabilities of each column's lengthscales, one array (6,) per column.
         """
         product = np.ones(self.values.shape[1])
         for profile, law in zip(self.profiles, laws, strict=True):
@@ -75,7 +76,7 @@ class ProductFeatures:
 
 
 def _waves(column: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values (G, m), shares of the variance (m, 6) and costs (m,) of a range's cosines."""
+    """Return values (G, m), shares of the variance (m, 6) and costs (m,) of a range's cosines."""
     frequency = math.pi * np.arange(40) / (1.0 + 2.0 * _MARGIN)
     density = np.exp(-0.5 * (frequency[:, None] * LENGTHS) ** 2)
     kept = frequency[:_MOST_WAVES]
@@ -84,7 +85,7 @@ def _waves(column: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _contrasts(column: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The same of a category's contrasts, each (n,) orthogonal to the constant (Helmert's)."""
+    """Return values, shares and costs, as `_waves`, of a category's Helmert contrasts."""
     codes = np.minimum((column * n).astype(np.int64), n - 1)
     table = np.tril(np.ones((n, n)))
     table[np.arange(n - 1), np.arange(1, n)] = -np.arange(1, n)
@@ -95,7 +96,10 @@ def _contrasts(column: FloatArray, n: int) -> tuple[FloatArray, FloatArray, Floa
 
 
 def _cheapest(costs: Sequence[FloatArray], n: int) -> IntArray:
-    """(<= n, dim) which function of every column; of equal costs in lexicographic order."""
+    """Return the index of each column's function for the cheapest products, shape (<= n, dim).
+
+    Products of equal costs are in lexicographic order.
+    """
     total = np.zeros(1)
     for cost in costs:
         total = (total[:, None] + cost).ravel()

@@ -1,8 +1,8 @@
 """Feature vectors and Gram matrices by support, without the zeros between supports.
 
-With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix (K m)^2. By support
-the numbers are m and K m^2. Blocks are kept as one array (..., C) that has the entries of each support's
-block, row by row, one support after another.
+With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix has (K m)^2. By
+support the numbers are m and K m^2. Blocks are stored as one array (..., C), which has the entries of each
+support's block, row by row, one support after another.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["Placed", "Supports", "block_entries", "blocks_of", "placed_from_dense"]
 
 Supports = tuple[tuple[int, int], ...]
-"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
+"""Half-open index ranges that split the features; every feature vector is zero outside one of them."""
 
 
 def block_entries(supports: Supports) -> int:
-    """C: entries of one block per support."""
+    """Return the number C of entries of one block per support."""
     return sum((high - low) ** 2 for low, high in supports)
 
 
 def blocks_of(flat: FloatArray, supports: Supports) -> list[FloatArray]:
-    """Views (..., s, s) of the blocks in an array (..., C).
+    """Return views (..., s, s) of the blocks in an array (..., C).
 
     Example:
         >>> [block.tolist() for block in blocks_of(np.arange(5.0), ((0, 2), (2, 3)))]
@@ -42,8 +42,8 @@ class Placed(NamedTuple):
     """Feature vectors of n points by support.
 
     Attributes:
-        support: (n,) index of the support that a point uses.
-        phi: (n, w) its features there, w the size of the largest support; zeros fill up smaller ones.
+        support: Index of the support that each point uses, shape (n,).
+        phi: Features in that support, shape (n, w) with w the size of the largest support; the rest is zero.
     """
 
     support: IntArray
@@ -80,7 +80,7 @@ class Placed(NamedTuple):
 
 
 def placed_from_dense(phi: FloatArray, supports: Supports) -> Placed:
-    """Return dense vectors (n, m) by support; a vector of zeros is put into the first support."""
+    """Return dense vectors (n, m) by support; a vector of zeros has the first support."""
     if len(supports) == 1:
         return Placed(np.zeros(len(phi), dtype=np.int64), phi)
     starts = np.array([low for low, _ in supports])

@@ -1,4 +1,4 @@
-"""What a kernel is: evaluation on whole arrays, and the algebra of products, sums and scales."""
+"""Base class of kernels, evaluated on whole arrays, with products, sums and multiples of kernels."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 RowEvaluator = Callable[[FloatArray, FloatArray], None]
-"""`fill(X, out)`: write k(X, Y) of shape (n, m) into `out` for the Y it was made for."""
+"""Function `fill(X, out)` that writes k(X, Y), shape (n, m), into `out`, for fixed points Y."""
 
 GradientEvaluator = Callable[[FloatArray, FloatArray], FloatArray]
-"""`pull(X, W)`: gradients (n, d) by x_i of sum_j W[i, j] k(x_i, y_j), for X (n, d), W (n, m) and the (m, d)
-points Y that it was made for."""
+"""Function `pull(X, W)` that returns the gradients (n, d) by x_i of sum_j W[i, j] k(x_i, y_j), for X (n, d),
+W (n, m) and fixed points Y (m, d)."""
 
 DIFFERENCE = 2.0**-18
-"""Step of central differences, relative to 1 + |x|: the cube root of what floats resolve."""
+"""Step of central differences, relative to 1 + |x|; about the cube root of the machine precision."""
 
 BLOCK_ELEMENTS = 1 << 15
-"""Kernel entries computed at a time: small enough that a block and its scratch stay in cache."""
+"""Number of kernel entries computed at a time, so that a block and its scratch array stay in the cache."""
 
 
 _NOISY = "dpbandits.models.expected_kernel"
@@ -47,60 +47,59 @@ _NOISY = "dpbandits.models.expected_kernel"
 KERNELS: Registry[Kernel] = Registry(
     "a kernel", elsewhere={"SquaredExponentialMixture": _NOISY, "FeatureKernel": _NOISY, "RowKernel": _NOISY}
 )
-"""Add a kernel of your own with `@KERNELS.add("its type")`, and configurations that name it are read."""
+"""Registry of kernels. Add your own with `@KERNELS.add("its type")` to read its configurations."""
 
 
 class Kernel(Configured, ABC):
-    """A positive semi-definite function of two points, evaluated on whole arrays.
+    """Positive semi-definite function of two points, evaluated on whole arrays.
 
-    Subclasses give `_evaluator`, and `_diagonal` and `max_variance` where not every point has variance
-    one; everything else follows. Kernels combine with `*` and `+`, and with positive numbers:
-    `0.5 * kernel`.
+    Subclasses define `_evaluator`. If not every point has variance one, they also define `_diagonal` and
+    `max_variance`. Kernels combine with `*` and `+`, and with positive numbers: `0.5 * kernel`.
     """
 
     @property
     def max_variance(self) -> float:
-        """An upper bound on k(x, x) over all x; tight for the kernels of this module."""
+        """Upper bound on k(x, x) over all x; tight for the kernels of this module."""
         return 1.0
 
     @abstractmethod
     def _evaluator(self, Y: FloatArray) -> RowEvaluator: ...
 
     def _loose(self, Y: FloatArray) -> RowEvaluator:
-        """`_evaluator` where rounding does not matter; see `rows_against`."""
+        """Return a faster `_evaluator` for uses in which rounding does not matter; see `rows_against`."""
         return self._evaluator(Y)
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
-        """k(x, x) of the rows of X (n, d); constant unless a kernel says otherwise."""
+        """Return k(x, x) of the rows of X (n, d); by default constant."""
         return np.full(X.shape[0], self.max_variance)
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """The kernel k(x / widths, y / widths), written as a kernel of points that are not scaled.
+        """Return the kernel k(x / widths, y / widths), as a kernel of unscaled points.
 
         Args:
-            widths: (d,) positive, one per column; 1 for a column that holds codes.
+            widths: Positive widths, one per column, shape (d,); 1 for a column of codes.
 
         Raises:
-            InvalidParameter: widths other than 1, and a kernel of a type that does not say what they change.
+            InvalidParameter: A width is not 1, and this kernel does not define scaling.
         """
         if (np.asarray(widths) == 1.0).all():
             return self
         raise InvalidParameter(
-            f"kernel: a {type(self).__name__} does not say how it is scaled to the ranges of a box: override "
-            "in_units_of, or pass a box from 0 to 1"
+            f"kernel: a {type(self).__name__} does not define how it is scaled to the ranges of a box: "
+            "override in_units_of, or pass a box from 0 to 1"
         )
 
     def rows_against(self, Y: FloatArray, *, loose: bool = False) -> RowEvaluator:
-        """Prepare for many evaluations against the same (m, d) points `Y`.
+        """Return an evaluator for many evaluations against the same points.
 
         Args:
-            Y: (m, d).
-            loose: for scores: in fewer passes where a kernel has a way, and an entry may exceed its bound by
-                rounding. What is released has always been rounded the other way.
+            Y: Points, shape (m, d).
+            loose: True for scores. Evaluation is then faster for some kernels, and an entry may exceed its
+                bound by rounding. Features that are released always use False.
 
         Returns:
-            `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous (n, m) array, block by block.
-            It trusts its arguments.
+            Function `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous array (n, m), block by
+            block. It does not check its arguments.
         """
         evaluate = (self._loose if loose else self._evaluator)(_as_points(Y, "Y"))
 
@@ -115,11 +114,11 @@ class Kernel(Configured, ABC):
         return fill
 
     def gradients_against(self, Y: FloatArray) -> GradientEvaluator:
-        """`pull(X, W)`, gradients by the first argument, summed over the (m, d) points `Y` with weights W."""
+        """Return `pull(X, W)`: gradients by the first argument, summed over `Y` (m, d) with weights W."""
         return self._gradient(_as_points(Y, "Y"))
 
     def _gradient(self, Y: FloatArray) -> GradientEvaluator:
-        """By central differences, unless a kernel says otherwise."""
+        """Return the gradient evaluator; the default uses central differences."""
         fill = self.rows_against(Y)
 
         def pull(X: FloatArray, W: FloatArray) -> FloatArray:
@@ -138,10 +137,10 @@ class Kernel(Configured, ABC):
         return pull
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
-        """The (n, m) matrix k(X, Y) for X of shape (n, d) and Y of shape (m, d); Y defaults to X.
+        """Return the matrix k(X, Y), shape (n, m), for X (n, d) and Y (m, d); Y defaults to X.
 
         Raises:
-            InvalidData: the points are not two-dimensional arrays with one number of columns.
+            InvalidData: Points are not two-dimensional arrays with equal numbers of columns.
         """
         X = _as_points(X, "X")
         other = X if Y is None else _as_points(Y, "Y")
@@ -156,7 +155,7 @@ class Kernel(Configured, ABC):
         return out
 
     def diagonal(self, X: FloatArray) -> FloatArray:
-        """The (n,) variances k(x, x) for X of shape (n, d)."""
+        """Return the variances k(x, x), shape (n,), for X of shape (n, d)."""
         return self._diagonal(_as_points(X, "X"))
 
     def __mul__(self, other: Kernel | float) -> Kernel:
@@ -173,7 +172,7 @@ class Kernel(Configured, ABC):
 
 @dataclass(frozen=True)
 class _Combination(Kernel):
-    """Several kernels on the same points, their values combined by one operation."""
+    """Several kernels on the same points, whose values are combined by one operation."""
 
     parts: tuple[Kernel, ...]
 
@@ -186,7 +185,7 @@ class _Combination(Kernel):
     def __post_init__(self) -> None:
         parts = tuple(self.parts)
         if not parts or not all(isinstance(part, Kernel) for part in parts):
-            raise InvalidParameter("a product or sum of kernels needs at least one part, and only kernels")
+            raise InvalidParameter("parts: expected at least one kernel, and only kernels")
         object.__setattr__(self, "parts", parts)
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
@@ -208,7 +207,7 @@ class _Combination(Kernel):
 @KERNELS.add("Product", parts=KERNELS.read_all)
 @dataclass(frozen=True)
 class ProductKernel(_Combination):
-    """The product of kernels, written `a * b`: similar when similar in every part."""
+    """Product of kernels, written `a * b`: points are similar if they are similar in every part."""
 
     _operation = np.multiply
 
@@ -230,14 +229,14 @@ class ProductKernel(_Combination):
 
     @property
     def max_variance(self) -> float:
-        """The bound from the parts' bounds."""
+        """Product of the parts' bounds."""
         return math.prod(part.max_variance for part in self.parts)
 
 
 @KERNELS.add("Sum", parts=KERNELS.read_all)
 @dataclass(frozen=True)
 class SumKernel(_Combination):
-    """The sum of kernels, written `a + b`: independent effects that add."""
+    """Sum of kernels, written `a + b`: a sum of independent functions."""
 
     _operation = np.add
 
@@ -247,14 +246,14 @@ class SumKernel(_Combination):
 
     @property
     def max_variance(self) -> float:
-        """The bound from the parts' bounds."""
+        """Sum of the parts' bounds."""
         return math.fsum(part.max_variance for part in self.parts)
 
 
 @KERNELS.add("Scaled", kernel=KERNELS.read)
 @dataclass(frozen=True, kw_only=True)
 class ScaledKernel(Kernel):
-    """A kernel times a positive number, written `variance * kernel`."""
+    """Kernel times a positive number, written `variance * kernel`."""
 
     variance: float
     kernel: Kernel
@@ -265,7 +264,7 @@ class ScaledKernel(Kernel):
 
     @property
     def max_variance(self) -> float:
-        """The bound from the parts' bounds."""
+        """Bound of the kernel times `variance`."""
         return self.variance * self.kernel.max_variance
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
@@ -296,5 +295,5 @@ def _parts(kernel: Kernel, kind: type[ProductKernel] | type[SumKernel]) -> tuple
 def _as_points(points: FloatArray, name: str) -> FloatArray:
     array = np.asarray(points, dtype=np.float64)
     if array.ndim != 2:
-        raise InvalidData(f"{name} has shape {array.shape}: kernels take (n, d) arrays, one point a row")
+        raise InvalidData(f"{name} has shape {array.shape}: kernels take (n, d) arrays, one point per row")
     return array

@@ -1,18 +1,18 @@
 """Covariance functions on arrays of points, with products, sums and per-column parts.
 
-| class | k(x, y), with r = the distance after division by the lengthscales |
+| class | k(x, y), with r the distance after division by the lengthscales |
 |---|---|
 | `SquaredExponential` | exp(-r^2 / 2) |
 | `Matern` (nu = 1/2) | exp(-r) |
 | `Matern` (nu = 3/2) | (1 + sqrt(3) r) exp(-sqrt(3) r) |
 | `Matern` (nu = 5/2) | (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) |
-| `Indicator` | 1 where the codes agree, `correlation` elsewhere |
+| `Indicator` | 1 if the codes are equal, else `correlation` |
 | `ProductKernel`, `SumKernel`, `ScaledKernel` | written `a * b`, `a + b`, `2.0 * a` |
 
 Every kernel is an immutable value: equal parameters make equal kernels, and `to_config` with
 `from_config` rebuild one from JSON. Squared distances come from one matrix product per block of
-rows, centred on the second argument and cut at zero from below, so they are never negative; where
-this form is too coarse (nu = 1/2 near coinciding points) differences are taken directly.
+rows, centred on the second argument. They are clipped at zero, so they are never negative. If this form is
+not accurate enough (nu = 1/2 near equal points), differences are computed directly.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ __all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
 
 _FEW_COLUMNS = 4
-"""Columns up to which their squares cost less as columns of a product than as a sum."""
+"""Largest number of columns for which squares are faster as columns of a matrix product than as a sum."""
 
 _NEAR = 2.0**20
-"""Halves of squared lengths, in lengthscales, of which sums are rounded by less than 1e-9."""
+"""Largest half of a squared norm, in lengthscales, for which sums have rounding errors below 1e-9."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
-    """What the kernels of a scaled distance share: unit variance, and parameters checked once.
+    """Base class of kernels of a scaled distance, with unit variance and checked parameters.
 
     Args:
-        lengthscale: one positive number, or one per column (automatic relevance determination). Its unit is
+        lengthscale: One positive number, or one per column (automatic relevance determination). Its unit is
             that of the points. A policy over a box measures every column as a share of its range:
             `lengthscale=0.3` on a price from 1 to 20 is 5.7.
-        columns: indices of the columns the kernel looks at; None for all.
+        columns: Indices of the columns that the kernel reads; None for all.
     """
 
     lengthscale: float | tuple[float, ...]
@@ -72,7 +72,7 @@ class _Stationary(Kernel):
         return replace(self, lengthscale=float(scaled) if scaled.ndim == 0 else tuple(scaled.tolist()))
 
     def _scaled(self, points: FloatArray, factor: float) -> FloatArray:
-        """The kernel's own columns times `factor` over the lengthscale: distances become `factor * r`."""
+        """Return the kernel's columns times `factor` over the lengthscale, with distances `factor * r`."""
         points = _take(points, self.columns)
         if isinstance(self.lengthscale, tuple) and points.shape[1] != len(self.lengthscale):
             raise InvalidData(
@@ -82,11 +82,11 @@ class _Stationary(Kernel):
         return np.asarray(points * self._scale(factor))
 
     def _scale(self, factor: float) -> FloatArray:
-        """What points are multiplied by, a number or one a column: `factor` over the lengthscale."""
+        """Return `factor` over the lengthscale, one number or one per column."""
         return np.asarray(factor / np.asarray(self.lengthscale))
 
     def _gradient(self, Y: FloatArray) -> GradientEvaluator:
-        """dk/dx = -s(r) (x - y) over the squared lengthscales, with `_slope`'s s."""
+        """Return the evaluator of dk/dx = -s(r) (x - y) over the squared lengthscales, with s of `_slope`."""
         slope, scaled = self._slope(Y), self._scaled(Y, 1.0)
 
         def pull(X: FloatArray, W: FloatArray) -> FloatArray:
@@ -105,14 +105,14 @@ class _Stationary(Kernel):
 
     @abstractmethod
     def _slope(self, Y: FloatArray) -> RowEvaluator:
-        """s(r) = -k'(r)/r for rows of X against Y, r the scaled distance."""
+        """Return the evaluator of s(r) = -k'(r)/r for rows of X against Y, with r the scaled distance."""
 
     def _squared_distances(self, Y: FloatArray, factor: float, *, negative: bool = False) -> RowEvaluator:
-        """Fill `out` with factor^2 r^2 for rows of X against Y: one matrix product, cut at zero.
+        """Return the evaluator of factor^2 r^2 for rows of X against Y: one matrix product, clipped at zero.
 
-        |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2], with both sides centred on the mean of Y so that
-        the cancellation is relative to the spread of the points and not to where they lie. Where it is to be
-        `negative`, so is the right side.
+        |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2]. Both sides are centred on the mean of Y. So rounding
+        errors are relative to the spread of the points and not to their position. If `negative`, the result
+        and the right side are negated.
         """
         scaled, scale = self._scaled(Y, factor), self._scale(factor)
         m, d = scaled.shape
@@ -142,11 +142,11 @@ class _Stationary(Kernel):
 @KERNELS.add("SquaredExponential")
 @dataclass(frozen=True, kw_only=True)
 class SquaredExponential(_Stationary):
-    """k(x, y) = exp(-r^2 / 2): infinitely smooth functions.
+    """Squared exponential kernel exp(-r^2 / 2), for infinitely smooth functions.
 
     Args:
-        lengthscale: one positive number, or one per column (automatic relevance determination).
-        columns: indices of the columns the kernel looks at; None for all.
+        lengthscale: One positive number, or one per column (automatic relevance determination).
+        columns: Indices of the columns that the kernel reads; None for all.
 
     >>> import numpy as np
     >>> kernel = SquaredExponential(lengthscale=0.5)
@@ -164,10 +164,10 @@ class SquaredExponential(_Stationary):
         return fill
 
     def _loose(self, Y: FloatArray) -> RowEvaluator:
-        """-r^2/2 = [x, x^2, 1] . [y/l^2, -1/(2 l^2), -|y/l|^2/2], centred, and not cut."""
+        """Return the evaluator by -r^2/2 = [x, x^2, 1] . [y/l^2, -1/(2 l^2), -|y/l|^2/2], not clipped."""
         scaled, scale, columns = self._scaled(Y, math.sqrt(0.5)), self._scale(math.sqrt(0.5)), self.columns
         m, d = scaled.shape
-        theirs = type(self)._evaluator is not SquaredExponential._evaluator  # a subclass has another rule
+        theirs = type(self)._evaluator is not SquaredExponential._evaluator  # a subclass overrides it
         if theirs or not 0 < d <= _FEW_COLUMNS or not m:
             return self._evaluator(Y)
         centre = _take(Y, columns).mean(axis=0)
@@ -198,15 +198,15 @@ class SquaredExponential(_Stationary):
 @KERNELS.add("Matern")
 @dataclass(frozen=True, kw_only=True)
 class Matern(_Stationary):
-    """Matern kernel: functions that are nu - 1/2 times differentiable.
+    """Matern kernel, for functions that are nu - 1/2 times differentiable.
 
     Args:
-        nu: smoothness, one of 0.5, 1.5, 2.5.
-        lengthscale: one positive number, or one per column (automatic relevance determination).
-        columns: indices of the columns the kernel looks at; None for all.
+        nu: Smoothness, one of 0.5, 1.5, 2.5.
+        lengthscale: One positive number, or one per column (automatic relevance determination).
+        columns: Indices of the columns that the kernel reads; None for all.
 
     Raises:
-        InvalidParameter: another nu, or a lengthscale that is not positive and finite.
+        InvalidParameter: nu is another number, or a lengthscale is not positive and finite.
 
     >>> import numpy as np
     >>> kernel = Matern(nu=2.5, lengthscale=0.2)
@@ -243,7 +243,10 @@ class Matern(_Stationary):
         return fill
 
     def _slope(self, Y: FloatArray) -> RowEvaluator:
-        """exp(-r)/r (0 where r is), 3 exp(-sqrt(3) r), and 5/3 (1 + sqrt(5) r) exp(-sqrt(5) r)."""
+        """Return the evaluator of exp(-r)/r, 3 exp(-sqrt(3) r), or 5/3 (1 + sqrt(5) r) exp(-sqrt(5) r).
+
+        The first is set to 0 at r = 0.
+        """
         squares = self._squared_distances(Y, math.sqrt(2.0 * self.nu))
 
         def fill(X: FloatArray, out: FloatArray) -> None:
@@ -260,7 +263,10 @@ class Matern(_Stationary):
         return fill
 
     def _exponential(self, Y: FloatArray) -> RowEvaluator:
-        """nu = 1/2. The kernel is linear in r at 0, so the root of a rounded zero would show (1e-8)."""
+        """Return the evaluator for nu = 1/2, from differences of points.
+
+        This kernel is linear in r at 0, so the root of a rounded zero would be an error of 1e-8.
+        """
         scaled = np.ascontiguousarray(self._scaled(Y, 1.0).T)
 
         def fill(X: FloatArray, out: FloatArray) -> None:
@@ -282,11 +288,11 @@ class Matern(_Stationary):
 @KERNELS.add("Indicator")
 @dataclass(frozen=True, kw_only=True)
 class Indicator(Kernel):
-    """1 where all chosen columns agree exactly, `correlation` elsewhere: arms and categories.
+    """Kernel of arms and categories: 1 if all chosen columns are equal, else `correlation`.
 
     Args:
-        correlation: what two different codes share, between 0 (nothing) and 1 (everything).
-        columns: indices of the columns with integer codes.
+        correlation: Covariance of two different codes, between 0 (independent) and 1 (equal).
+        columns: Indices of the columns with integer codes.
 
     >>> import numpy as np
     >>> Indicator(correlation=0.25, columns=(0,))(np.array([[0.0], [1.0]])).tolist()
@@ -297,7 +303,7 @@ class Indicator(Kernel):
     columns: tuple[int, ...]
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """The same kernel: codes have no unit."""
+        """Return this kernel, as codes have no unit."""
         return self
 
     def __post_init__(self) -> None:
@@ -324,7 +330,7 @@ class Indicator(Kernel):
 
 
 from_config = KERNELS.read
-"""The kernel that `to_config` described; anything else is an `InvalidParameter`."""
+"""Rebuild a kernel from its `to_config()`; anything else is an `InvalidParameter`."""
 
 
 def _as_columns(columns: int | Sequence[int]) -> tuple[int, ...]:
@@ -355,7 +361,7 @@ def _as_lengthscale(
         return float(values)
     if columns is not None and values.size != len(columns):
         raise InvalidParameter(
-            f"{values.size} lengthscales for {len(columns)} columns: one each, or one for all"
+            f"{values.size} lengthscales for {len(columns)} columns: expected one per column, or one for all"
         )
     return tuple(float(v) for v in values)
 
@@ -365,6 +371,6 @@ def _take(points: FloatArray, columns: tuple[int, ...] | None) -> FloatArray:
         return points
     if max(columns) >= points.shape[1]:
         raise InvalidData(
-            f"the kernel looks at column {max(columns)} of points with {points.shape[1]} columns"
+            f"the kernel reads column {max(columns)}, expected one of 0 .. {points.shape[1] - 1}"
         )
     return points[:, columns]

@@ -1,1 +1,1 @@
-"""Trees of bins: dyadic partitions, posteriors on their nodes, messages between them."""
+"""Trees of bins: dyadic partitions, posteriors of their nodes, and messages between nodes."""

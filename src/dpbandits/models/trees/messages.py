@@ -1,9 +1,10 @@
-"""Gaussian messages on a dyadic tree: what bins below, beside and above a bin say about its arms.
+"""Gaussian belief propagation on a dyadic tree: evidence of other bins about the arms in a bin.
 
-Model: an arm's mean reward in a bin is its parent's plus N(0, sigma_s^2), s being the bin's depth and
+Model: an arm's mean reward in a bin is its parent's plus N(0, sigma_s^2), where s is the bin's depth and
 sigma_s = child_sd 2^(-s/dim). Evidence is Gaussian: a precision and a moment (precision times mean) for
-any node and arm. Upwards everything below a node becomes one message about it; downwards every node gets
-a prior from all that is not below it. On a tree this is exact. Plain numbers in, plain numbers out.
+each node and arm. The upward pass joins all evidence below a node into one message about it. The downward
+pass gives each node a prior from all evidence that is not below it. On a tree this is exact. Inputs and
+outputs are plain numbers.
 """
 
 from typing import NamedTuple
@@ -16,39 +17,39 @@ from dpbandits.models.trees.posterior import tree_levels
 
 __all__ = ["Gaussians", "downward", "log_evidence", "path_codes", "shrunk", "spreads", "upward"]
 
-# Paths of more steps do not fit into 63 bits. Bins that small hold nobody's evidence.
+# Longer paths do not fit into 63 bits. There is no evidence in bins that small.
 _LONGEST_PATH = 61
 
 
 class Gaussians(NamedTuple):
-    """Independent Gaussian likelihoods; precision 0 says nothing.
+    """Independent Gaussian likelihoods; precision 0 means no information.
 
     Attributes:
-        precision: of any shape.
-        moment: precision times mean, of the same shape.
+        precision: Inverse variances, of any shape.
+        moment: Precision times mean, of the same shape.
     """
 
     precision: FloatArray
     moment: FloatArray
 
     def __add__(self, other: object) -> "Gaussians":
-        """The product of the likelihoods."""
+        """Return the product of the likelihoods."""
         if not isinstance(other, Gaussians):
             return NotImplemented
         return Gaussians(self.precision + other.precision, self.moment + other.moment)
 
     def at(self, rows: IntArray) -> "Gaussians":
-        """The likelihoods of some rows."""
+        """Return the likelihoods of some rows."""
         return Gaussians(self.precision[rows], self.moment[rows])
 
     @classmethod
     def silent(cls, shape: tuple[int, ...]) -> "Gaussians":
-        """Likelihoods that say nothing."""
+        """Return likelihoods without information."""
         return cls(np.zeros(shape), np.zeros(shape))
 
 
 def shrunk(message: Gaussians, variance: FloatArray | float) -> Gaussians:
-    """Return what a likelihood of theta says about theta + N(0, variance).
+    """Return the likelihood of theta + N(0, variance), given that of theta.
 
     >>> shrunk(Gaussians(np.array([1.0, 0.0]), np.array([0.5, 0.0])), 1.0)
     Gaussians(precision=array([0.5, 0. ]), moment=array([0.25, 0.  ]))
@@ -58,14 +59,14 @@ def shrunk(message: Gaussians, variance: FloatArray | float) -> Gaussians:
 
 
 def spreads(partition: DyadicPartition, child_sd: float) -> FloatArray:
-    """(n_nodes,) sigma_s^2 of every node."""
+    """Return sigma_s^2 of every node, shape (n_nodes,)."""
     return np.asarray((child_sd * 2.0 ** (-partition.depth / partition.dim)) ** 2)
 
 
 def path_codes(partition: DyadicPartition) -> IntArray:
-    """(n_nodes,) a number for every node that is the same in every tree with tie rule `first`.
+    """Return a number for every node, shape (n_nodes,), that is the same in all trees with tie rule `first`.
 
-    The root is 1, children are 2 c (lower) and 2 c + 1 (upper); 0 where the path is too long.
+    The root has 1. Children of c have 2 c (lower) and 2 c + 1 (upper). A node whose path is too long has 0.
 
     >>> path_codes(DyadicPartition(dim=1, splits=[0, 2]))
     array([1, 2, 3, 6, 7])
@@ -80,7 +81,7 @@ def path_codes(partition: DyadicPartition) -> IntArray:
 
 
 def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> Gaussians:
-    """Return what a node's own evidence, `local` (n_nodes, K), and everything below it say about the node."""
+    """Return the evidence about each node of itself, `local` (n_nodes, K), and of all nodes below it."""
     precision, moment = local.precision.copy(), local.moment.copy()
     variance = spreads(partition, child_sd)
     for inner in reversed(tree_levels(partition)):
@@ -94,13 +95,15 @@ def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> 
 def downward(
     partition: DyadicPartition, *, root: Gaussians, local: Gaussians, below: Gaussians, child_sd: float
 ) -> Gaussians:
-    """Return what everything that is not below a node says about it: its prior.
+    """Return the prior of each node: the evidence about it of all that is not below it.
 
     Args:
-        root: (K,) the root's prior.
-        local: (n_nodes, K) evidence about inner nodes themselves, counted in no child's `below`.
-        below: (n_nodes, K) messages about nodes from what lies in and below them: a child's message
-            reaches its sibling, never itself.
+        partition: Tree of bins.
+        root: Prior of the root, shape (K,).
+        local: Evidence about inner nodes themselves, which no child's `below` contains, shape (n_nodes, K).
+        below: Messages about each node from its own and all lower evidence, shape (n_nodes, K). A child's
+            message reaches its sibling, and never the child itself.
+        child_sd: Parameter of sigma_s; see the module.
     """
     precision, moment = np.zeros_like(local.precision), np.zeros_like(local.moment)
     precision[0], moment[0] = root
@@ -117,14 +120,15 @@ def downward(
 def log_evidence(
     partition: DyadicPartition, observed: Gaussians, *, root_variance: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """log p(observations) of tree processes that start from N(0, root_variance), up to a constant: (c,).
+    """Return log p(observations) of c candidate tree processes, up to a constant, shape (c,).
 
-    The constant depends on the observations' precisions only, so that processes can be compared.
+    The constant depends on the observations' precisions only, so candidates can be compared.
 
     Args:
-        observed: (n_nodes, K) observations of nodes, K independent processes.
-        root_variance: (c,) variance of the root in every candidate.
-        variance: (c, n_nodes) variance of every node's step from its parent.
+        partition: Tree of bins.
+        observed: Observations of nodes, for K independent processes, shape (n_nodes, K).
+        root_variance: Variance of the root in every candidate, shape (c,).
+        variance: Variance of every node's step from its parent, shape (c, n_nodes).
     """
     shape = (len(root_variance), *observed.precision.shape)
     precision, moment = (np.broadcast_to(array, shape).copy() for array in observed)

@@ -1,9 +1,9 @@
-"""Adaptive dyadic partitions of the unit cube, kept as arrays.
+"""Adaptive dyadic partitions of the unit cube, stored as arrays.
 
-Node 0 is the cube. A node is split in the middle of its longest edge (the max-edge rule); which of
-several longest edges is public: the first one, or one keyed by a public seed and the node's number.
-A point on a threshold belongs to the upper child. Children are numbered in the order of the splits,
-so the list of split nodes rebuilds the partition anywhere. NumPy only: this runs on devices.
+Node 0 is the cube. A node is split in the middle of its longest edge (the max-edge rule). The choice between
+equally long edges is public: the first one, or one keyed by a public seed and the node's number. A point on a
+threshold belongs to the upper child. Children are numbered in the order of the splits, so the list of split
+nodes determines the partition. The module needs NumPy only, because it runs on devices.
 """
 
 import hashlib
@@ -22,25 +22,26 @@ __all__ = ["DyadicPartition", "TieRule"]
 
 TieRule = Literal["first", "keyed"]
 
-# Halving an edge of the unit cube stays exact in float64 down to here.
+# Largest number of times that an edge of the unit cube can be halved exactly in float64.
 MAX_HALVINGS = 52
 
 MOST_COLUMNS = 512
-"""Columns of a context: bins of more are never halved along most of them."""
+"""Largest number of columns of a context; with more, most columns would never be split."""
 
 
 class DyadicPartition:
-    """A growing binary partition of [0, 1]^dim.
+    """Binary partition of [0, 1]^dim that can be refined.
 
     Args:
-        dim: number of columns.
-        tie: `first` (the first longest edge) or `keyed` (a longest edge picked by the public seed).
-        seed: public; used by `keyed` only.
-        splits: nodes split so far, in order.
+        dim: Number of columns.
+        tie: Choice between equally long edges: `first`, or `keyed` by the public seed.
+        seed: Public seed, used by `keyed` only.
+        splits: Nodes split so far, in order.
 
-    Attributes (all (n_nodes,), -1 where there is none): `parent`, `left` and `right` (lower and upper
-    child), `split_column` (which was halved), `depth`, `threshold`; `low`, `high` (n_nodes, dim);
-    `leaves` (n_leaves,) node numbers, ascending; `rank` (n_nodes,) position of a node among the leaves.
+    Attributes, of shape (n_nodes,) and -1 where not defined: `parent`, `left` and `right` (lower and upper
+    child), `split_column` (the column that was halved), `depth`, `threshold`, and `rank` (position of a node
+    among the leaves). Other attributes: `low`, `high` (n_nodes, dim); `leaves` (n_leaves,), ascending node
+    numbers.
 
     Example:
         >>> partition = DyadicPartition(dim=2, splits=[0, 2])
@@ -53,7 +54,7 @@ class DyadicPartition:
     ) -> None:
         _checks.one_of(tie, ("first", "keyed"), name="tie")
         if _checks.integer(dim, name="dim") > MOST_COLUMNS:
-            raise InvalidParameter(f"dim: expected at most {MOST_COLUMNS} columns")
+            raise InvalidParameter(f"dim is {dim}, expected at most {MOST_COLUMNS} columns")
         self.dim, self.tie, self.seed = int(dim), tie, _checks.integer(seed, name="seed", minimum=0)
         self.n_nodes = 1
         self.parent, self.left, self.right, self.split_column = np.full((4, 1), -1, dtype=np.int64)
@@ -75,14 +76,14 @@ class DyadicPartition:
         return int(self.depth.max())
 
     def splittable(self, nodes: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        """Which nodes can still be halved exactly."""
+        """Return an array that is True for nodes that can still be halved exactly."""
         return np.asarray(self.depth[nodes] < MAX_HALVINGS * self.dim)
 
     def split(self, nodes: Iterable[int] | IntArray) -> IntArray:
-        """Split leaves; returns the children (m, 2), lower before upper.
+        """Split leaves, and return their children (m, 2), lower before upper.
 
         Raises:
-            InvalidParameter: a node is not a leaf, is named twice, or is too small to be halved.
+            InvalidParameter: A node is not a leaf, is given twice, or is too small to be halved.
         """
         chosen = np.asarray(list(nodes), dtype=np.int64)
         inside = (chosen >= 0) & (chosen < self.n_nodes)
@@ -117,21 +118,25 @@ class DyadicPartition:
         return children
 
     def _replay(self, splits: list[int]) -> None:
-        """Split in the given order, as many at a time as are leaves already: the numbers come out equal."""
+        """Split in the given order, as many nodes at a time as exist; node numbers do not depend on it."""
         done = 0
         while done < len(splits):
             ready = done
             while ready < len(splits) and splits[ready] < self.n_nodes:
                 ready += 1
             if ready == done:
-                raise InvalidParameter("splits: a node is split before it exists")
+                raise InvalidParameter(
+                    "splits: a node is split before it exists, expected parents before children"
+                )
             self.split(splits[done:ready])
             done = ready
 
     def locate(self, points: FloatArray, below: IntArray | None = None) -> IntArray:
-        """The leaf (node number) of each point (n, dim) of the unit cube.
+        """Return the leaf (node number) of each point.
 
-        `below` (n,) is a node that each point lies in; by default the cube.
+        Args:
+            points: Points in the unit cube, shape (n, dim).
+            below: Node in which each point lies, shape (n,); by default the cube.
         """
         nodes = np.zeros(len(points), dtype=np.int64) if below is None else below
         rows = np.arange(len(points))
@@ -155,6 +160,6 @@ class DyadicPartition:
 
 
 def _keyed_choice(seed: int, node: int, options: IntArray) -> int:
-    """One of the options, by a hash of (seed, node): the same everywhere."""
+    """Return one of the options by a hash of (seed, node), equal on every machine."""
     digest = hashlib.blake2b(f"{seed}|split|{int(node)}".encode(), digest_size=8).digest()
     return int(options[int.from_bytes(digest, "little") % len(options)])

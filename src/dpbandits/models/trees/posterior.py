@@ -1,8 +1,8 @@
-"""The arithmetic of a posterior over arms in the bins of a tree: plain numbers in, plain numbers out.
+"""Posterior of arms in the bins of a tree, as functions from plain numbers to plain numbers.
 
-Three parts: the Gaussian posterior of an arm's mean reward from noisy signed sums; the probability
-that an arm is best, by Gauss-Hermite quadrature; the probability mass of every bin, by one upward
-and one downward pass over the tree of noisy counts.
+- `arm_posterior`: Gaussian posterior of an arm's mean reward from noisy signed sums.
+- `probability_best`: probability that an arm is best, by Gauss-Hermite quadrature.
+- `bin_masses`: probability mass of every bin, by an upward and a downward pass over noisy counts.
 """
 
 import math
@@ -18,7 +18,7 @@ __all__ = ["arm_posterior", "bin_masses", "probability_best", "tree_levels"]
 _NODES, _WEIGHTS = roots_hermitenorm(24)
 _WEIGHTS = _WEIGHTS / math.sqrt(2.0 * math.pi)
 
-# Numbers held at a time by `probability_best` (16 MiB).
+# Number of floats in memory at a time in `probability_best` (16 MiB).
 _MOST_ELEMENTS = 1 << 21
 
 # Standard deviation of a child's share of its parent's mass: that of a uniform share.
@@ -33,16 +33,16 @@ def arm_posterior(
     evidence: FloatArray,
     mass: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and variance of mean rewards in [0, 1], all arrays of one shape.
+    """Return posterior mean and variance of mean rewards f in [0, 1]; all arrays have one shape.
 
-    The observations of an arm in a bin of mass p are signed sums D of n reports, of mean
-    n pi p (2 f - 1) and variance n v, where pi is the probability of the arm.
+    Observations of an arm in a bin of mass p are signed sums D of n reports. Their mean is n pi p (2 f - 1)
+    and their variance n v, where pi is the probability of the arm.
 
     Args:
-        prior_mean, prior_variance: of f.
-        information: sum of n pi^2/v over observations.
-        evidence: sum of pi D/v over observations.
-        mass: p, positive.
+        prior_mean, prior_variance: Prior mean and variance of f.
+        information: Sum of n pi^2/v over observations.
+        evidence: Sum of pi D/v over observations.
+        mass: Mass p of the bin, positive.
     """
     precision = 1.0 / prior_variance + 4.0 * mass**2 * information
     mean = (prior_mean / prior_variance + 2.0 * mass * (evidence + mass * information)) / precision
@@ -50,9 +50,13 @@ def arm_posterior(
 
 
 def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """P(arm k has the largest of independent Gaussians): (b, n_arms) each -> (b, n_arms).
+    """Return the probability that each arm has the largest of independent Gaussians, shape (b, n_arms).
 
-    24-node Gauss-Hermite quadrature of prod_{l != k} Phi((m_k + s_k z - m_l)/s_l); normalised.
+    It is computed by 24-node Gauss-Hermite quadrature of prod_{l != k} Phi((m_k + s_k z - m_l)/s_l), and
+    normalised.
+
+    Args:
+        mean, variance: Mean and variance of each arm, shape (b, n_arms).
 
     Example:
         >>> probability_best(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]]))
@@ -78,15 +82,16 @@ def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
 def bin_masses(
     partition: DyadicPartition, *, count: FloatArray, variance: FloatArray, reports: FloatArray
 ) -> FloatArray:
-    """Probability mass of every node, positive, children adding up to their parent: (n_nodes,).
+    """Return the probability mass of every node, shape (n_nodes,), positive and additive over children.
 
-    Model: the root has mass 1; a split gives p/2 + delta and p/2 - delta, delta ~ N(0, p^2/12); a
-    node's noisy count over the reports that named it has mean n p and a known variance.
+    Model: the root has mass 1. A split gives p/2 + delta and p/2 - delta with delta ~ N(0, p^2/12). A node's
+    noisy count, over the n reports while it was a leaf, has mean n p and a known variance.
 
     Args:
-        count: (n_nodes,) sums of unbiased counts while the node was a leaf.
-        variance: (n_nodes,) variances of those sums.
-        reports: (n_nodes,) numbers of reports.
+        partition: Tree of bins.
+        count: Sums of unbiased counts while the node was a leaf, shape (n_nodes,).
+        variance: Variances of those sums, shape (n_nodes,).
+        reports: Numbers of reports, shape (n_nodes,).
     """
     seen = (reports > 0) & (variance > 0)
     precision = np.where(seen, reports**2 / np.where(seen, variance, 1.0), 0.0)
@@ -95,7 +100,7 @@ def bin_masses(
     # Spread of the split below each node: from the mass that the node would have without data.
     spread = (_SHARE_SD * 0.5 ** partition.depth.astype(np.float64)) ** 2
 
-    for inner in reversed(levels):  # upward: what a subtree says about its own mass
+    for inner in reversed(levels):  # upward: evidence of a subtree about its own mass
         lower, upper = partition.left[inner], partition.right[inner]
         lower_var, upper_var = _inverse(precision[lower]), _inverse(precision[upper])
         lower_mean, upper_mean = moment[lower] * lower_var, moment[upper] * upper_var
@@ -119,12 +124,12 @@ def bin_masses(
 
 
 def _inverse(precision: FloatArray) -> FloatArray:
-    # a variance of 1e9 says nothing of a mass, which is at most 1; a precision of 0 would divide by zero
+    # A precision of 0 would divide by zero. With variance 1e9 there is no information on a mass, at most 1.
     return np.asarray(1.0 / np.maximum(precision, 1.0 / 1e9))
 
 
 def tree_levels(partition: DyadicPartition) -> list[IntArray]:
-    """Inner nodes by depth, the root first."""
+    """Return the inner nodes of each depth, from the root down."""
     inner = np.flatnonzero(partition.left >= 0)
     order = inner[np.argsort(partition.depth[inner], kind="stable")]
     depths = partition.depth[order]
@@ -132,9 +137,9 @@ def tree_levels(partition: DyadicPartition) -> list[IntArray]:
 
 
 def _truncated_mean(centre: FloatArray, deviation: FloatArray, half: FloatArray) -> FloatArray:
-    """Mean of N(centre, deviation^2) given |x| < half, strictly inside."""
+    """Return the mean of N(centre, deviation^2) given |x| < half, strictly inside that interval."""
     low, high = (-half - centre) / deviation, (half - centre) / deviation
-    # By symmetry compute on the side where the tail probabilities are not cancelling.
+    # Use symmetry to compute on the side on which tail probabilities do not cancel.
     flip = low > -high
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
     inside, density = ndtr(high) - ndtr(low), np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)

@@ -1,17 +1,17 @@
-"""A smooth function on a tree of bins: what all bins say together, and what each says alone.
+"""Posterior of a smooth function plus local deviations on a tree of bins.
 
-In every node u, the mean reward of an arm is f_u = m + phi_u w + r_u: phi_u are the features of the
-box (`dpbandits.models.features.box`), w is standard normal and common to all nodes, r_u is the node's
-own departure. The root has none; a child's is its parent's plus N(0, spread^2).
+In every node u, the mean reward of an arm is f_u = m + phi_u w + r_u. Here phi_u are the features of the
+box (`dpbandits.models.features.box`), w is standard normal and common to all nodes, and r_u is the deviation
+of the node. The root's is zero; a child's is its parent's plus N(0, spread^2).
 
 While u is a leaf, its data have precision lambda and moment h (about f_u - m). Given w, the law of r_u
-before those data is N(a - t w, V), so they tell of w through psi = phi - t with weight
-lambda/(1 + V lambda). With g = V lambda/(1 + V lambda), a leaf that is split hands its children
+before those data is N(a - t w, V). So the data are informative about w through psi = phi - t, with weight
+lambda/(1 + V lambda). With g = V lambda/(1 + V lambda), a leaf that is split passes to its children
 
     a' = (1 - g) a + V h/(1 + V lambda),   t' = phi - (1 - g) psi,   V' = (1 - g) V + spread^2,
 
-and what it said of w is kept in sums. Exact but for one thing: two children's departures share their
-parent's error, and are taken as independent given w.
+and its information about w is added to sums. There is one approximation: the deviations of two children
+share their parent's error, but are treated as independent given w.
 """
 
 from collections.abc import Iterable
@@ -23,15 +23,15 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["Generation", "SmoothTree"]
 
 Generation = tuple[IntArray, IntArray, FloatArray]
-"""(n,) parents, (n, 2) their children and (n,) standard deviations of a child's departure."""
+"""Parents (n,), their children (n, 2) and standard deviations of a child's deviation (n,)."""
 
 
 class SmoothTree:
     """Posterior of all arms in all nodes.
 
     Args:
-        root: (n_features,) features of the root's box.
-        n_arms: number of arms.
+        root: Features of the root's box, shape (n_features,).
+        n_arms: Number of arms.
 
     Example:
         >>> tree = SmoothTree(np.array([0.3]), n_arms=2)
@@ -47,22 +47,22 @@ class SmoothTree:
         self._psi = np.repeat(self._phi[:, None, :], n_arms, axis=1)  # (n_nodes, K, m)
         self._offset, self._variance = np.zeros((1, n_arms)), np.zeros((1, n_arms))
         self._mean, self._spread = np.zeros((1, n_arms)), np.zeros((1, n_arms))
-        # What nodes that are no longer leaves said of w, and its prior.
+        # Prior of w, and information about it from nodes that are no longer leaves.
         self._precision = np.repeat(np.eye(m)[None], n_arms, axis=0)  # (K, m, m)
         self._moment = np.zeros((n_arms, m))
         self.update(np.array([0]), precision=np.zeros((1, n_arms)), moment=np.zeros((1, n_arms)))
 
     def at(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean (about m) and variance of the nodes' arms, (n, K) each, as of the last update."""
+        """Return posterior mean (about m) and variance of nodes' arms, (n, K) each, as of the last update."""
         return self._mean[nodes], self._spread[nodes]
 
     def update(self, leaves: IntArray, *, precision: FloatArray, moment: FloatArray) -> None:
-        """Learn w and all leaves from the leaves' data.
+        """Update the posterior of w and of all leaves by the leaves' data.
 
         Args:
-            leaves: (L,) all leaves.
-            precision: (L, K) lambda of each.
-            moment: (L, K) h of each.
+            leaves: All leaves, shape (L,).
+            precision: Precision lambda of each, shape (L, K).
+            moment: Moment h of each, shape (L, K).
         """
         gram, told = self._told(leaves, precision, moment)
         self._covariance = np.asarray(np.linalg.inv(self._precision + gram), dtype=np.float64)
@@ -79,15 +79,15 @@ class SmoothTree:
         moment: FloatArray,
         spread: FloatArray,
     ) -> None:
-        """Hand what leaves know to their children, which are the next nodes.
+        """Pass the posterior of leaves to their children, which are the next nodes.
 
         Args:
-            parents: (n,) leaves.
-            children: (n, 2) their children.
-            features: (2 n, m) features of the children, row by row.
-            precision: (n, K) lambda of the parents.
-            moment: (n, K) h of the parents.
-            spread: (n,) standard deviation of a child's departure from its parent's.
+            parents: Leaves that are split, shape (n,).
+            children: Their children, shape (n, 2).
+            features: Features of the children, row by row, shape (2 n, m).
+            precision: Precision lambda of the parents, shape (n, K).
+            moment: Moment h of the parents, shape (n, K).
+            spread: Standard deviation of a child's deviation from its parent's, shape (n,).
         """
         gram, told = self._told(parents, precision, moment)
         self._precision += gram
@@ -102,12 +102,12 @@ class SmoothTree:
         self._read(children.ravel(), nothing, nothing)
 
     def hand_down(self, generations: Iterable[Generation], precision: FloatArray, moment: FloatArray) -> None:
-        """What everything split handed down, anew, from other data of the nodes; `update` comes after.
+        """Repeat all splits with other data of the nodes; call `update` afterwards.
 
         Args:
-            generations: all that was split, parents before their children.
-            precision: (n_nodes, K) lambda of all nodes while they were leaves.
-            moment: (n_nodes, K) h of them.
+            generations: All splits, parents before their children.
+            precision: Precision lambda of all nodes while they were leaves, shape (n_nodes, K).
+            moment: Moment h of all nodes while they were leaves, shape (n_nodes, K).
         """
         self._precision[:], self._moment[:] = np.eye(self._phi.shape[1]), 0.0
         for parents, children, spread in generations:
@@ -124,7 +124,7 @@ class SmoothTree:
         moment: FloatArray,
         spread: FloatArray,
     ) -> None:
-        """The children's law given w, from their parents' data (n, K)."""
+        """Set the law of the children's deviations given w, from their parents' data (n, K)."""
         psi, variance, below = self._psi[parents], self._variance[parents], children.ravel()
         keep = 1.0 / (1.0 + variance * precision)
         offset = keep * (self._offset[parents] + variance * moment)
@@ -136,7 +136,7 @@ class SmoothTree:
     def _told(
         self, nodes: IntArray, precision: FloatArray, moment: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """What data of nodes say of w: precision (K, m, m) and moment (K, m)."""
+        """Return the information of nodes' data about w: precision (K, m, m) and moment (K, m)."""
         psi = self._psi[nodes].transpose(1, 0, 2)
         keep = 1.0 / (1.0 + self._variance[nodes] * precision)
         weighted = psi * (precision * keep).T[:, :, None]
@@ -145,7 +145,7 @@ class SmoothTree:
         return np.matmul(weighted.transpose(0, 2, 1), psi), told
 
     def _read(self, nodes: IntArray, precision: FloatArray, moment: FloatArray) -> None:
-        """Mean and variance of nodes with these data under the present belief about w."""
+        """Set mean and variance of nodes with these data under the present posterior of w."""
         psi, variance = self._psi[nodes].transpose(1, 0, 2), self._variance[nodes]
         keep = 1.0 / (1.0 + variance * precision)
         smooth = np.matmul(psi, self._centre[:, :, None])[:, :, 0].T
@@ -154,5 +154,5 @@ class SmoothTree:
         self._spread[nodes] = np.maximum(keep * variance + keep**2 * doubt, _LEAST_VARIANCE)
 
 
-# Rounding may leave a variance of zero where millions have reported.
+# With millions of reports a variance may be rounded to zero.
 _LEAST_VARIANCE = 1e-12
