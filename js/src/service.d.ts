@@ -34,7 +34,7 @@ export interface DecisionRequest {
   deferred?: boolean;
 }
 
-/** `arm` if the policy has arms, else `index` and `action`. Times are seconds since 1970. */
+/** `arm` if the policy has arms or actions, else `index`; `action` if it has no arms. Times are seconds since 1970. */
 export interface Decision {
   id: string;
   release: number;
@@ -42,9 +42,9 @@ export interface Decision {
   propensity: number | null;
   arm?: Label;
   index?: number;
-  action?: number[];
+  action?: number[] | Label | Record<string, Label>;
   expires_at?: number;
-  would_choose?: Label;
+  would_choose?: Label | Record<string, Label>;
   reason?: "context" | "available" | "user" | "user-has-had-all" | "no-rounds-left";
   faults?: Fault[];
 }

@@ -40,6 +40,8 @@ _OUTCOMES = {"counted": Receipt.COUNTED, "late": Receipt.LATE, "duplicate": Rece
 class RemoteDecision(Decision):
     """Decision of a service. If the policy has arms, read `arm`: `index` is -1 and `action` is empty.
 
+    If it has actions, `action` is the number, or a dict of several columns.
+
     Attributes:
         release: number of releases that the decision rests on.
         fallback: True if `arm` is the policy's fallback, because no round was left or the request was
@@ -81,7 +83,7 @@ def read_decision(answer: Any) -> RemoteDecision:
         return RemoteDecision(
             id=str(answer["id"]),
             index=int(answer.get("index", -1)),
-            action=np.array(answer.get("action", []), dtype=np.float64),
+            action=_action(answer),
             propensity=answer["propensity"],
             arm=answer.get("arm"),
             release=int(answer["release"]),
@@ -93,6 +95,12 @@ def read_decision(answer: Any) -> RemoteDecision:
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise strange() from None
+
+
+def _action(answer: Mapping[str, Any]) -> Any:
+    """Return a row as an array (d,), empty without one; and any other action as it is."""
+    action = answer.get("action", [])
+    return np.array(action, dtype=np.float64) if isinstance(action, list) else action
 
 
 def read_results(answer: dict[str, Any], count: int) -> list[Any]:

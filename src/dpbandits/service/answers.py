@@ -67,7 +67,8 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "Decision": (
-        "`release`: how many releases it rests on. `arm` if the policy has arms, else `index` and `action`. "
+        "`release`: how many releases it rests on. `arm` if the policy has arms; with actions an `action` "
+        "that is a number, or an object of several columns. Else `index` and `action`. "
         "`fallback`: whether the policy could not answer; then the `reason`. Times are seconds since 1970.",
         {
             "id": _DECISION,
@@ -76,9 +77,9 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "propensity": Of(0.5, (float, None)),
             "arm?": Of("call", _LABEL),
             "index?": int,
-            "action?": [float],
+            "action?": ([float], *_LABEL, dict),
             "expires_at?": Of(_LATER, float),
-            "would_choose?": _LABEL,
+            "would_choose?": (*_LABEL, dict),
             "reason?": Literal["context", "available", "user", "user-has-had-all", "no-rounds-left"],
             "faults?": [Named("Fault")],
         },
@@ -112,6 +113,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "reward_range": Of(_ASKED["reward_range"], [float]),
             "contexts?": Of(_ASKED["contexts"], [dict]),
             "arms?": Of(_ASKED["arms"], [_LABEL]),
+            "actions?": Named("ActionsRequest"),
             "domain?": dict,
             "kernel?": dict,
             "tuning?": Named("TuningRequest"),

@@ -378,8 +378,10 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
     found = given(message)
     found["horizon"] = message.horizon
     found["settings"] = message.settings.model_dump()
-    if (message.arms is None) == (message.domain is None):
-        raise Problem("invalid", "Send contexts and arms, or a domain: one of the two.")
+    if [message.arms, message.actions, message.domain].count(None) != 2:
+        raise Problem("invalid", "Send contexts and arms or actions, or a domain: one of them.")
+    if message.actions is not None:
+        found["arms"] = list(policies.actions_of(found["actions"]).labels)
     return found
 
 

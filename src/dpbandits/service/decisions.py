@@ -166,6 +166,8 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         answer |= {"index": decision.index, "action": decision.action.tolist()}
     else:
         answer["arm"] = decision.arm
+        if policy.actions is not None:
+            answer["action"] = decision.action
     if shadow:
         answer["would_choose"] = policy.recommend(brought)
     return answer, decision.id, "deferred" if body.get("deferred") else "pending"
@@ -378,7 +380,10 @@ class Decisions:
         shared: dict[tuple[int, float | None], tuple[str, float | None]] = {}  # stored answers are shared
         rows: list[Row] = []
         odds = [None] * len(batch) if batch.propensities is None else batch.propensities.tolist()
-        answers = zip(batch.ids, batch.indices.tolist(), batch.arms, odds, strict=True)
+        labelled = [{"arm": arm} for arm in batch.arms]
+        if batch.choices:
+            labelled = [one | {"action": action} for one, action in zip(labelled, batch.chosen, strict=True)]
+        answers = zip(batch.ids, batch.indices.tolist(), labelled, odds, strict=True)
         for (digest, place), (ask, index, arm, propensity) in zip(chosen, answers, strict=True):
             body = bodies[place]
             round_of: str | None = ask
@@ -387,7 +392,7 @@ class Decisions:
                 answer, round_of, status = _unreadable(engine, kept, body, slot_of(ask))
                 text, due = _finished(engine, kept, answer, status, now)
             elif (known := shared.get((index, propensity))) is None:
-                answer = {"fallback": False, "propensity": propensity, "arm": arm}
+                answer = {"fallback": False, "propensity": propensity, **arm}
                 text, due = shared[index, propensity] = _finished(engine, kept, answer, status, now)
             else:
                 text, due = known

@@ -21,6 +21,7 @@ from dpbandits.tables import Range, Schema
 __all__ = [
     "IN_PATH",
     "MEMBERS",
+    "ActionsRequest",
     "AnswerRequest",
     "AnswersRequest",
     "ChangeRequest",
@@ -143,13 +144,27 @@ class WarmStartRequest(_Strict):
     disjoint: bool
 
 
+class ActionsRequest(_Strict):
+    """Numbers to choose from: one to three columns `Range` (with `steps`), `Ordered` or `Categories`; a named
+    `value` of the outcome, such as {"type": "Revenue", "price": "price", "cost": 2}; and a `shape`, such as
+    {"price": "decreasing"}.
+    """
+
+    columns: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=3)]
+    value: dict[str, Any] | None = None
+    shape: dict[str, str] | None = None
+
+
 class PolicyRequest(_Strict):
-    """`GPBandit` with contexts and arms, or a domain and a kernel; its guarantee and its population."""
+    """`GPBandit` with contexts and arms or actions, or a domain and a kernel; its guarantee and its
+    population.
+    """
 
     name: Name
     population: Name
     contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)] | None = None
     arms: Annotated[list[Label], Field(min_length=1, max_length=10_000)] | None = None
+    actions: ActionsRequest | None = None
     domain: dict[str, Any] | None = None
     kernel: dict[str, Any] | None = None
     reward_range: Annotated[list[Number], Field(min_length=2, max_length=2)]

@@ -25,9 +25,10 @@ from dpbandits.service.engines import Engines, Kept, ServedBandit
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
 
 __all__ = [
+    "actions_of",
     "all_described",
     "begin",
     "built",
@@ -66,7 +67,10 @@ def _built(
     if "arms" in asked:
         columns = asked.get("contexts") or []
         arguments["contexts"] = Schema.from_config({"type": "Schema", "columns": columns})
-        arguments["arms"] = asked["arms"]
+        if "actions" in asked:
+            arguments["actions"] = actions_of(asked["actions"])
+        else:
+            arguments["arms"] = asked["arms"]
     else:
         arguments["domain"] = domains.from_config(asked["domain"])
     if asked.get("kernel") is not None:
@@ -90,6 +94,12 @@ def _built(
         if "warm_start" in asked:
             _warm(policy, asked["warm_start"])
     return policy, [str(one.message) for one in said]
+
+
+def actions_of(asked: Mapping[str, Any]) -> Actions:
+    """Return the actions of a request; raise InvalidParameter if they are invalid."""
+    given = {name: asked[name] for name in ("value", "shape") if asked.get(name) is not None}
+    return Actions.from_config({"schema": {"type": "Schema", "columns": asked["columns"]}, **given})
 
 
 def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:

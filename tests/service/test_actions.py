@@ -1,0 +1,87 @@
+"""Policies that choose numbers, over HTTP."""
+
+from typing import Any
+
+import pytest
+
+import dpbandits as dpb
+from dpbandits.export import decide_by
+from dpbandits.export.decisions import read
+from service.conftest import AGNES, OFFERS, Caller
+from service.test_http import answered, refused
+
+PRICES = {
+    "columns": [{"name": "price", "type": "Range", "low": 1, "high": 9, "steps": 9}],
+    "value": {"type": "Revenue", "price": "price", "cost": 1},
+    "shape": {"price": "decreasing"},
+}
+ASKED = {name: value for name, value in OFFERS.items() if name != "arms"} | {
+    "name": "prices",
+    "actions": PRICES,
+}
+
+
+def begun(shop: Caller, **changed: Any) -> dict[str, Any]:
+    return answered(shop.post("/v1/policies", {**ASKED, **changed}), 201)
+
+
+def of_the_library() -> dpb.central.GPBandit:
+    return dpb.central.GPBandit(
+        contexts=dpb.Schema.from_config({"type": "Schema", "columns": ASKED["contexts"]}),
+        actions=dpb.Actions(
+            dpb.Schema(price=dpb.Range(1, 9, steps=9)),
+            value=dpb.values.Revenue(cost=1),
+            shape={"price": "decreasing"},
+        ),
+        reward_range=(0, 1),
+        horizon=400,
+        privacy=dpb.JointDP(**ASKED["privacy"]),
+        tuning=dpb.central.GPTuning(lag=2, **ASKED["tuning"]),
+    )
+
+
+def test_decisions_are_the_librarys_numbers(shop: Caller) -> None:
+    begun(shop)
+    policy = of_the_library()
+    for number in range(8):
+        answer = answered(shop.decide(f"v{number}", policy="prices"))
+        decision = policy.ask(AGNES, user=f"v{number}")
+        assert (answer["action"], answer["arm"]) == (decision.action, decision.action)
+        answered(shop.reward(answer["id"], 1, policy="prices"))
+    body = {"id": "again", "user": "w", "context": AGNES}
+    results = answered(shop.post("/v1/policies/prices/decisions:batch", {"decisions": [body]}))["results"]
+    assert results[0]["decision"]["action"] in policy.arms
+    described = answered(shop.get("/v1/policies/prices"))
+    assert described["actions"] == PRICES
+    assert described["arms"] == list(policy.arms)
+
+
+def test_several_columns_are_objects_and_a_published_policy_decides(shop: Caller) -> None:
+    columns = [*PRICES["columns"], {"name": "channel", "type": "Categories", "values": ["mail", "call"]}]
+    begun(shop, actions=PRICES | {"columns": columns})
+    for number in range(60):
+        answer = answered(shop.decide(f"v{number}", policy="prices"))
+        assert set(answer["action"]) == {"price", "channel"}
+        answered(shop.reward(answer["id"], float(answer["action"]["price"] < 5), policy="prices"))
+    published = dpb.central.PublishedPosterior.from_json(shop.get("/v1/policies/prices/policy").text)
+    context = {"age": 30.0, "region": "north"}
+    assert decide_by(read(published.to_decisions()), context) == published.recommend(context)
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        {**PRICES, "value": {"type": "Revenue", "price": "prize"}},
+        {**PRICES, "value": {"type": "lambda price, mean: price * mean"}},
+        {**PRICES, "shape": {"price": "up"}},
+        {**PRICES, "bounds": "lambda people: {}"},
+        {"columns": []},
+        {"columns": [{"name": "price", "type": "Range", "low": 1, "high": 9, "steps": 1000}]},
+    ],
+)
+def test_what_does_not_fit_is_refused(shop: Caller, actions: dict[str, Any]) -> None:
+    refused(shop.post("/v1/policies", ASKED | {"actions": actions}), "invalid", 422)
+
+
+def test_arms_and_actions_exclude_each_other(shop: Caller) -> None:
+    refused(shop.post("/v1/policies", ASKED | {"arms": ["a", "b"]}), "invalid", 422)
