@@ -104,7 +104,10 @@ def test_guarantee_reads_a_statement_that_was_kept_as_json(tmp_path):
     path.write_text(json.dumps(config_of_a_policy()))
     kept = tmp_path / "statement.json"
     kept.write_text(invoke("guarantee", path, "--json").stdout)
-    assert invoke("guarantee", kept).stdout == invoke("guarantee", path).stdout
+    read = invoke("guarantee", kept)
+    assert read.stdout == invoke("guarantee", path).stdout
+    assert "compare its SHA-256" in read.stderr
+    assert not invoke("guarantee", path).stderr
     fields = json.loads(kept.read_text()) | {"epsilon": 0.1}
     kept.write_text(json.dumps(fields))
     refused = invoke("guarantee", kept)

@@ -229,9 +229,10 @@ def statements(family: Callable[[], Iterator[Guarantee]]) -> tuple[Guarantee, ..
     return tuple(family())
 
 
-@cache
-def longest(family: Callable[[], Iterator[Guarantee]]) -> Guarantee:
-    return max(statements(family), key=lambda promised: words(promised.explain()))
+def longest(family: Callable[[], Iterator[Guarantee]]) -> list[Guarantee]:
+    """Return the longest statement of each status."""
+    found = sorted(statements(family), key=lambda promised: words(promised.explain()))
+    return list({promised.status: promised for promised in found}.values())
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
@@ -254,7 +255,12 @@ def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(f
         for jargon in ("phi", "lattice unit", "lattice step", "{"):
             assert jargon not in page + " ".join(record.describe() for record in promised.mechanisms), jargon
         assert all(record.scale * record.step < 1e7 for record in promised.mechanisms)
-        assert ("Signature" in page) == (promised.status == "enforced")
+        signed = promised.status == "enforced"
+        assert ("Signature" in page) == signed
+        assert (f"Statement SHA-256: {promised.digest}" in page) == signed
+        head = {"simulated": "NOT A PROTECTION", "broken": "BROKEN", "none": "NO PRIVACY"}
+        assert all(signed or head[promised.status] in sheet for sheet in (page, annex))
+        assert Guarantee.from_json(promised.to_json()) == promised
         assert page.count("[ ]") == len(
             {one.part or one.name for one in promised.assumptions if not one.enforced}
         ) or promised.status in ("broken", "none")
@@ -268,8 +274,8 @@ def test_one_page_to_sign_names_every_assumption_and_the_annex_has_their_texts(f
 )
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_the_longest_page_to_sign_fits_on_one_sheet_of_paper(paper):
-    for family in FAMILIES:
-        page, _ = longest(family).pages()
+    for promised in [one for family in FAMILIES for one in longest(family)]:
+        page, _ = promised.pages()
         assert len(re.findall(rb"/Type /Page\b", as_pdf([page], paper=paper))) == 1
 
 
@@ -279,3 +285,50 @@ def test_the_page_on_nist_800_226_names_every_unchecked_assumption_and_no_other(
     named = set(re.findall(r"\*([a-z][a-z ']+)\*", page.read_text())) - {"you check", "broken"}
     every = [one for family in FAMILIES for promised in statements(family) for one in promised.assumptions]
     assert named == {one.name for one in every if not one.enforced}
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
+def test_whoever_asks_is_told_that_refusals_are_for_the_caller_alone():
+    asked = [one for one in statements(block_releases) if one.status == "enforced"]
+    assert asked
+    for promised in asked:
+        assert "[ ] Private refusals: Only the caller sees a refusal." in promised.explain()
+    assert all("refusal" not in promised.explain() for promised in statements(logs))
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.errors.DPBanditsWarning")
+def test_sensitivities_in_reward_units_are_those_that_a_hand_finds():
+    """One reward of a range of width 10 is replaced by another, in one round of one user."""
+    shared = {"contexts": PEOPLE, "arms": ["a", "b"], "reward_range": (0, 10), "horizon": 3000}
+
+    def sensitivity(record):
+        return record.sensitivity * record.step
+
+    def policy(privacy, **options):
+        return built(GPBandit, {**shared, "privacy": privacy, "noise": SecureNoise(), **options}).guarantee
+
+    # sums of rewards less .3 to .7 of the width: from 7 to -7 at most, in units rounded up
+    sums = next(one for one in policy(JointDP(1.0)).mechanisms if "rewards" in one.name)
+    assert 14.0 <= sensitivity(sums) < 14.01
+    assert sums.scale * sums.step == pytest.approx(sensitivity(sums) / sums.certificate.epsilon)
+    # sums of rewards less the middle, in two cells or one: from 5 to -5
+    box = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
+    by_points = {"reward_range": (0, 10), "horizon": 3000, "noise": SecureNoise(), "release": "cells"}
+    found = built(GPBandit, {**by_points, "domain": box, "kernel": KERNEL, "privacy": JointDP(1.0)})
+    (cells,) = found.guarantee.mechanisms
+    assert sensitivity(cells) == pytest.approx(10.0)
+    assert cells.scale * cells.step == pytest.approx(10.0)
+    # the vector alone: z phi with |z| <= 5 and |phi| <= 1 changes by 10, and by the rounding of its stream
+    released = BlockRelease(
+        factor=square_root_toeplitz(1),
+        mechanism=GramVectorMechanism(n_features=3, vector_only=True),
+        noise=SecureNoise(),
+        epsilon=1.0,
+        delta=1e-6,
+    ).record(width=10.0)
+    assert 10.0 <= sensitivity(released) < 10.001
+    # a curator's answers: the distance, and a step of the lattice for rounding both
+    noised = next(one for one in statements(rows) if len(one.mechanisms) > 1)
+    answers = noised.mechanisms[1]
+    assert 0.5 < sensitivity(answers) < 0.5001
+    assert answers.scale == pytest.approx(sensitivity(answers) / answers.certificate.epsilon)

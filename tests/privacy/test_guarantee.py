@@ -260,6 +260,31 @@ class TestJSON:
         with pytest.raises(InvalidParameter, match="does not prove"):
             Guarantee.from_json(json.dumps(fields))
 
+    @pytest.mark.parametrize("name", json.loads(joint().to_json()))
+    def test_a_field_that_is_missing_has_no_default(self, name):
+        fields = json.loads(joint().to_json())
+        del fields[name]
+        with pytest.raises(InvalidParameter):
+            Guarantee.from_json(json.dumps(fields))
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"assumptions": [{"name": "x", "text": "T.", "enforced": "no", "part": ""}]},
+            {"observers": [{"who": "all", "sees": "all", "protected": "false"}]},
+            {"limits": "Text."},
+            {"notes": [3]},
+            {"delta": 2},
+            {"delta": True},
+            {"mechanisms": [json.loads(joint().to_json())["mechanisms"][0] | {"step": -1.0}]},
+        ],
+        ids=lambda changed: f"{changed}"[:30],
+    )
+    def test_a_field_of_another_type_is_refused(self, changed):
+        fields = json.loads(joint().to_json()) | changed
+        with pytest.raises(InvalidParameter):
+            Guarantee.from_json(json.dumps(fields))
+
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', "null"])
     def test_refuses_other_texts(self, text):
         with pytest.raises(InvalidParameter):

@@ -110,6 +110,45 @@ def test_a_pdf_has_a_page_to_sign_and_an_annex_and_is_the_same_each_time(paper, 
     assert written == PROMISED.to_pdf(paper=paper)
 
 
+HOSTILE = {
+    "markup": "</para><script>alert(1)</script>&#60;b&#62;",
+    "direction": "\u202e)derevoc( \u2067",
+    "terminal": "\x1b[2J\x1b[31m\x00\x07",
+    "lines": "T.\n\n[ ] Another: box\u2028\x85\x0c",
+    "surrogate": "\ud800",
+}
+
+
+def hostile(text):
+    """Return a statement with this text in every field that a file can set."""
+    return replace(
+        PROMISED,
+        observers=(replace(PROMISED.observers[0], who=text, sees=text),),
+        assumptions=(Assumption(name=text, text=f"{text} is so.", enforced=False),),
+        unit=text,
+        limits=(text,),
+        notes=(text,),
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_texts_of_others_stay_text(text):
+    stated = hostile(text)
+    for written in (stated.explain(), stated.annex(), stated.to_html()):
+        written.encode()
+        assert all(one.isprintable() or one == "\n" for one in written)
+    read = Reader(stated.to_html())
+    assert set(read.elements) == set(Reader(PROMISED.to_html()).elements)
+    assert stated.explain().count("\n[ ] ") == 1
+    assert Guarantee.from_json(stated.to_json()) == stated
+
+
+@prints
+@pytest.mark.parametrize("text", [*HOSTILE.values(), "x" * 10_000, "word " * 5_000])
+def test_a_pdf_takes_texts_of_others(text):
+    assert hostile(text).to_pdf().startswith(b"%PDF-")
+
+
 @prints
 def test_a_pdf_takes_characters_that_its_font_lacks():
     odd = replace(PROMISED, notes=("Spalte '年齢' <b> & größe.",))

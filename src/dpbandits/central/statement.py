@@ -85,8 +85,7 @@ EVERY_ASK = (
     "{visitors}Other calls are refused as a whole and take nothing: too few rounds left; {asks}a table or "
     "array of another shape; a batch in which no decision set has the right shape (if some have, the others "
     "are refused alone, and take their rounds); a decision id that this policy did not issue, or a time "
-    "that is none, also if it is one of a batch. Such a refusal depends on how the caller sent the call; "
-    "show it to nobody but the caller."
+    "that is none, also if it is one of a batch. Such a refusal depends on how the caller sent the call."
 )
 DRAWN_ONCE = enforced(
     "noise drawn once",
@@ -104,6 +103,11 @@ CELLS_AS_THEY_ARE = unchecked(
     "column because of one cell: they round integers above 2^53 beside a blank, and convert dates that are "
     "not ISO 8601, decimal commas, thousands separators and numbers with an exponent only if every cell "
     "fits. Read such columns as text, and write plain numbers and ISO dates.",
+)
+OWN_REFUSALS = unchecked(
+    "private refusals",
+    "Only the caller sees a refusal. Refusals of whole calls, as listed under 'one round per ask', depend on "
+    "what the caller sent.",
 )
 OWN_DECISION = unchecked("private delivery", "Each decision reaches its own user only.")
 EVERY_ROW = (
@@ -204,6 +208,7 @@ def room_assumptions(
             parameters,
             CELLS_AS_THEY_ARE,
             *trusts,
+            *([OWN_REFUSALS] if asks else []),
             *([one_id] if setting.user_ids else []),
             *([put_back] if asks and saved else []),
             *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),
@@ -229,7 +234,7 @@ def on_a_public_clock(found: Guarantee) -> Guarantee:
 
 # -- sums that a policy releases as it goes -------------------------------------------------------
 
-PUBLIC_SETS = "Decision sets, and so decisions, are declared public: this promise covers rewards only."
+PUBLIC_SETS = "Decision sets and decisions are public: this promise covers rewards only."
 PUBLIC_SETS_NOTE = (
     "Decision sets are declared public: everybody may learn every user's decision set and, since choices "
     "follow from releases and public coins, every user's decision."

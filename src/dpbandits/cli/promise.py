@@ -102,12 +102,19 @@ def guarantee(
         typer.echo(found.explain() + (f"\n\n\n{found.annex()}" if annex else ""))
 
 
+_UNPROVEN = (
+    "This statement was read from a file, and nothing proves that a policy made it: compare its SHA-256 with "
+    "that of the policy."
+)
+
+
 def _guarantee_in(path: Path) -> "Guarantee":
     """Return the statement in a file, or that of the policy that a file configures."""
     from dpbandits.privacy import Guarantee
 
     parameters = _read_config(path)
     if {"definition", "observers", "assumptions"} <= parameters.keys():
+        typer.echo(_UNPROVEN, err=True)
         return Guarantee.from_json(json.dumps(parameters))
     policies = _policies()
     by_kind = {policy.kind: policy for policy in policies.values()}  # names in the output of to_config

@@ -154,7 +154,10 @@ class PureDP(Certificate):
     """A bound `epsilon` on all log-likelihood ratios of the output between neighbouring data sets."""
 
     wording = "pure differential privacy, epsilon = {epsilon}"
-    rule = "basic composition, epsilons add up"
+    rule = (
+        "basic composition, epsilons add up; of mechanisms that share no round, the largest counts (parallel "
+        "composition)"
+    )
     adds_linearly = True
 
     epsilon: float

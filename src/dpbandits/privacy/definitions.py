@@ -40,7 +40,7 @@ _DEFINITIONS: "Registry[Definition]" = Registry("a definition", label="kind")
 _LEFT_OUT = math.nan
 """Default of an argument that must be given; its error says how."""
 
-_GENERAL_FACTS = "Facts about people in general may be learned, and applied to the protected person."
+_GENERAL_FACTS = "Facts about people in general may be learned, and applied to anybody."
 
 
 class LargeDelta(DPBanditsWarning):

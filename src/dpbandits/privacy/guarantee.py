@@ -51,6 +51,9 @@ class Observer(Configured):
     sees: str
     protected: bool
 
+    def __post_init__(self) -> None:
+        _check_kinds(self, who=str, sees=str, protected=bool)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption(Configured):
@@ -68,6 +71,9 @@ class Assumption(Configured):
     text: str
     enforced: bool
     part: str = ""
+
+    def __post_init__(self) -> None:
+        _check_kinds(self, name=str, text=str, enforced=bool, part=str)
 
     @property
     def line(self) -> str:
@@ -102,6 +108,11 @@ class MechanismRecord(Configured):
     step: float = 1.0
     shown_in: str = ""
     config_parsers: ClassVar[Mapping[str, Any]] = {"certificate": certificates.from_config}
+
+    def __post_init__(self) -> None:
+        _check_kinds(self, name=str, law=str, unit=str, shown_in=str)
+        if not (self.scale >= 0.0 and self.sensitivity >= 0.0 and self.step > 0.0 and self.releases >= 1):
+            raise InvalidParameter("a mechanism's scale, sensitivity, step or number of releases is negative")
 
     def describe(self) -> str:
         """Return a line with name, noise and certificate, in the unit that people read."""
@@ -167,7 +178,11 @@ class Guarantee(Seen):
         for name in ("unit", "neighbours"):
             object.__setattr__(self, name, getattr(self, name) or getattr(self.definition, name))
         for name in ("observers", "mechanisms", "assumptions", "limits", "notes"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidParameter(f"{name}: expected a sequence, got one text")
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if isinstance(self.delta, bool) or not 0.0 <= self.delta <= 1.0:
+            raise InvalidParameter("delta: expected a probability")
         if self.status not in get_args(Status):
             raise InvalidParameter(f"status is {self.status!r}, expected one of {get_args(Status)}")
         if (self.status == "none") != isinstance(self.definition, NoPrivacy):
@@ -252,18 +267,24 @@ class Guarantee(Seen):
         """Return the page to sign and the annex, to be laid out by `dpbandits.privacy.pages`."""
         build = {"none": self._unprotected, "broken": self._broken}.get(self.status, self._promised)
         sections = tuple(one for one in build() if one.texts or one.items)
-        annex = tuple(one for one in self._annex() if one.texts or one.items)
+        annex = tuple(one for one in (*self._warned(), *self._annex()) if one.texts or one.items)
+        if self.status == "enforced":  # what is signed names the annex and the JSON form
+            sections = (*sections, Section("Statement SHA-256", (self.digest,)))
         page = Page("Privacy statement", sections, signed=self.status == "enforced")
         return page, Page("Annex to the privacy statement", annex)
+
+    def _warned(self) -> tuple[Section, ...]:
+        """Return the headline of a statement that protects nobody; it stands on each of its sheets."""
+        return (Section("", (_HEADLINES[self.status],)),) if self.status in _HEADLINES else ()
 
     # -- the page to sign -----------------------------------------------------------------------
 
     def _unprotected(self) -> list[Section]:
-        return [Section("", (_HEADLINES["none"],)), self._observers(), Section("", self.notes)]
+        return [*self._warned(), self._observers(), Section("", self.notes)]
 
     def _broken(self) -> list[Section]:
         return [
-            Section("", (_HEADLINES["broken"],)),
+            *self._warned(),
             Section("Claim", (f"{self._numbers()}.",)),
             Section("Attack", (self.attack or "",)),
             Section("Unit", (f"{_capital(self.unit)}.",)),
@@ -284,12 +305,12 @@ class Guarantee(Seen):
             boxes.append(f"{part}: Its assumptions hold ({names}).")
         enforced = ", ".join(one.name for one in self.assumptions if one.enforced)
         return [
-            Section("", (_HEADLINES["simulated"],) if self.status == "simulated" else ()),
+            *self._warned(),
             Section("Promise", (meaning,)),
             Section("Who is protected", (f"{_capital(self.unit)}.",)),
             self._observers(),
             Section("What is not promised", (), (*self.definition.left_out, *self.limits)),
-            Section("Check each: the promise fails if one fails", (), tuple(boxes), names=True, boxes=True),
+            Section("Check each: the promise needs all", (), tuple(boxes), names=True, boxes=True),
             Section("Enforced by software", (f"{_capital(enforced)}.",) if enforced else ()),
         ]
 
@@ -354,6 +375,9 @@ class Guarantee(Seen):
     def from_json(cls, text: str) -> "Guarantee":
         """Rebuild a guarantee from `to_json()`; its parts are checked against each other again.
 
+        Nothing proves that a policy made the text: somebody who changes it consistently is not noticed.
+        Compare `digest` with that of the policy, or with the signed page.
+
         Raises:
             InvalidParameter: not such a text, of another format version, or contradictory.
         """
@@ -361,6 +385,8 @@ class Guarantee(Seen):
         with reading("the JSON form of a guarantee"):
             if fields.pop("format") != _FORMAT:
                 raise InvalidParameter(f"a guarantee of another format, expected {_FORMAT}")
+            for name in (*_PROMISE, *_GROUNDS):
+                fields[name]  # all are there: a default is not what was written
             fields["epsilon"] = math.inf if fields["epsilon"] is None else fields["epsilon"]
             guarantee = cls(**parse_fields(fields, _JSON_PARSERS))
             guarantee.explain(), guarantee.annex()  # every field is of the kind that its pages need
@@ -382,15 +408,19 @@ _JSON_PARSERS: dict[str, Callable[[Any], Any]] = {
 }
 
 _HEADLINES = {
-    "simulated": (
-        "NOT A PROTECTION: the noise is simulated. With secret, perfect noise the rest would hold."
-    ),
+    "simulated": ("NOT A PROTECTION: the noise is simulated. With secret noise the rest would hold."),
     "broken": (
         "BROKEN: this mechanism does not keep its published promise. It is here to be studied; no person's "
         "data may be given to it."
     ),
     "none": "NO PRIVACY IS PROMISED: the results may reveal any part of the data.",
 }
+
+
+def _check_kinds(thing: object, **kinds: type) -> None:
+    for name, kind in kinds.items():
+        if not isinstance(getattr(thing, name), kind):
+            raise InvalidParameter(f"{name}: expected {'True or False' if kind is bool else 'text'}")
 
 
 def _capital(text: str) -> str:

@@ -2,7 +2,8 @@
 
 `Guarantee` says what stands on a page: sections of paragraphs, lists and boxes to tick. The functions here
 lay the same pages out: `as_text` for a terminal, `as_fragment` for another page of HTML, `as_document` for a
-document that prints, `as_pdf` for a file (extra `pdf`).
+document that prints, `as_pdf` for a file (extra `pdf`). Texts may come from files of others: all layouts show
+white space as one blank, and characters that do not print, such as marks of direction, as escapes.
 """
 
 import html
@@ -56,8 +57,27 @@ class Page(NamedTuple):
     signed: bool = False
 
 
+def _printable(text: str) -> str:
+    """Return text that can change neither a terminal nor the order of the characters around it."""
+    escaped = (one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(text.split()))
+    return "".join(escaped)
+
+
+def _cleaned(page: Page) -> Page:
+    sections = tuple(
+        one._replace(
+            title=_printable(one.title),
+            texts=tuple(map(_printable, one.texts)),
+            items=tuple(map(_printable, one.items)),
+        )
+        for one in page.sections
+    )
+    return Page(_printable(page.title), sections, page.signed)
+
+
 def as_text(page: Page) -> str:
     """Return the page in lines of at most 100 characters."""
+    page = _cleaned(page)
     parts = [page.title.upper()]
     for section in page.sections:
         head, *rest = section.texts or ("",)
@@ -80,6 +100,7 @@ def as_fragment(page: Page, *, level: int = 1) -> str:
         page: the page.
         level: level of its heading; those of sections are one below.
     """
+    page = _cleaned(page)
     lines = ['<section class="statement">', f"<h{level}>{html.escape(page.title)}</h{level}>"]
     for section in page.sections:
         if section.title:
@@ -175,7 +196,7 @@ def as_pdf(pages: Sequence[Page], *, paper: Paper = "A4") -> bytes:
     box = Drawing(10, 10)
     box.add(Rect(0.5, 0, 8, 8, fillColor=None, strokeWidth=0.8))
     story: list[object] = []
-    for page in pages:
+    for page in map(_cleaned, pages):
         story += [PageBreak()] if story else []
         story.append(Paragraph(_escaped(page.title), title))
         for section in page.sections:
@@ -184,7 +205,7 @@ def as_pdf(pages: Sequence[Page], *, paper: Paper = "A4") -> bytes:
             items = [_latin(item) for item in _marked(section, "b")]
             if section.boxes and items:
                 boxed = [[box, Paragraph(item, body)] for item in items]
-                story.append(Table(boxed, colWidths=[14, "*"], style=plain))
+                story.append(Table(boxed, colWidths=[14, "*"], style=plain, splitInRow=1))
             else:
                 story += [Paragraph(item, entry, bulletText="-") for item in items]
         if page.signed:
