@@ -186,8 +186,8 @@ def rows_guarantee(
     error = (
         "Each row's cell is published, wrong with the stated probability."
         if isinstance(mechanism, CellResponse)
-        else f"Each row's position is published with an error of about {mechanism.law.sd:.3g} per coordinate. "
-        f"Opposite corners lose epsilon {rounded_up(mechanism.epsilon_at(2 * RADIUS))}."
+        else f"Each row's position is published with an error of about {mechanism.law.sd:.3g} per coordinate."
+        f" Opposite corners lose epsilon {rounded_up(mechanism.epsilon_at(2 * RADIUS))}."
     )
     return Guarantee(
         definition=definition,
