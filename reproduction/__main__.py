@@ -36,7 +36,9 @@ def reproduce(
     *,
     paper: Annotated[str | None, Argument(help=f"{', '.join(PAPERS)}; without one, a list.")] = None,
     item: Annotated[str | None, Argument(help="Which figure or table of it; without one, a list.")] = None,
-    reps: Annotated[int | None, Option(min=2, help="Of every cell; by default the item's own.")] = None,
+    reps: Annotated[
+        int | None, Option(min=2, help="Repetitions of every cell; by default the item's own.")
+    ] = None,
     seed: Annotated[int | None, Option(help="First seed; report seeds start at 1,000,000.")] = None,
     jobs: Jobs = 1,
     cluster: Annotated[

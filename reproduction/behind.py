@@ -67,7 +67,7 @@ class _Pair:
 
 
 def behind(results: Path) -> list[Row]:
-    """Where a published method does better than ours at the same promise, both honest.
+    """Return the cases in which a published method is better than ours with the same valid guarantee.
 
     Returns:
         Lines of item, method, theirs, ours (with standard errors) and whether they are told apart by two
@@ -147,7 +147,7 @@ def _dubey(held: ResultFolder) -> Iterator[_Pair]:
 
 
 def _parts(held: ResultFolder) -> Iterator[_Pair]:
-    """What would be ahead had it been published: a reader who can leave out a radius has it."""
+    """Yield comparisons with parts of a published method, which readers of the paper can leave out."""
     for row in held.rows("dubey2021-table-1-parts"):
         if row["column"] in OF_THE_SAME_PROMISE:
             where = {name: row[name] for name in ("world", "epsilon", "delta")}

@@ -66,12 +66,12 @@ class Changing:
 
     @property
     def name(self) -> str:
-        """Of the world in the beginning, and that it changes."""
+        """Name of the first world, with the suffix "changing"."""
         return f"{self.before.name}, changing"
 
     @property
     def seed(self) -> Seed:
-        """Of the world in the beginning."""
+        """Seed of the first world."""
         return self.before.seed
 
     @property
@@ -81,17 +81,17 @@ class Changing:
 
     @property
     def domain(self) -> Domain:
-        """Of both."""
+        """Domain of both worlds."""
         return self.before.domain
 
     @property
     def reward_range(self) -> RewardRange:
-        """Of both."""
+        """Reward range of both worlds."""
         return self.before.reward_range
 
     @property
     def n_candidates(self) -> int:
-        """Of both."""
+        """Number of candidates per round in both worlds."""
         return self.before.n_candidates
 
     def changed(self, start: int, stop: int) -> FloatArray:

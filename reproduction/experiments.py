@@ -36,7 +36,7 @@ class Single(Cell):
     """A cell that is run once, whose record is its row: nothing random is averaged.
 
     Args:
-        column, world: what options choose by.
+        column, world: Names by which command-line options select the row.
         what: JSON-ready, what the row begins with.
         measure: () -> the rest of the row; picklable.
     """
@@ -142,8 +142,8 @@ class Item:
         shown: columns of the printed table, names in a row with formats of numbers: "world | regret:.2f".
         texts: name of a column -> what makes its text of a row, where it is no number or text in it.
         picture: rows -> figure, which is written as PNG and SVG.
-        compare: what is said of all cells together, beside the rows. Such a file is never put together
-            from parts: a part goes to a file called -part.
+        compare: Function that computes results over all cells, beside the rows. Such a file is never merged
+            from parts; a part is written to a file called -part.
         file: stem of the result file, where it is not PAPER-ITEM.
         reps: by default.
         tuning: the seeds are tuning seeds, the numbers choose constants and are reported as such.
@@ -208,11 +208,11 @@ class Study:
     """The experiments of one paper.
 
     Args:
-        name: of the command line and of result files.
-        title: of tables.
-        measured: what the numbers are.
-        items: by name.
-        first_seed: of reports.
+        name: Name on the command line and in result files.
+        title: Title of tables.
+        measured: Description of the numbers.
+        items: Items by name.
+        first_seed: First report seed.
         published: columns that run the paper's own method as the paper has it.
     """
 

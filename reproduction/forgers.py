@@ -27,7 +27,7 @@ class Forgers:
     """Who forges, and what for.
 
     Args:
-        share: of all who come.
+        share: Share of forgers among all users.
         arm: which it is about; or which arms (n,), at points (n, dim) of the unit cube.
         aim: `promote`: that arm looks best and all others worst; `demote`: it looks worst; `reverse`: it
             looks worst and all others best.

@@ -64,7 +64,7 @@ def seeds_of(*rows: Row | None, **named: Row | None) -> str:
 
 
 def command_of(*words: str) -> str:
-    """What runs a line's cells."""
+    """Return the command that runs a line's cells."""
     return "python -m reproduction " + " ".join(filter(None, words)).strip()
 
 

@@ -90,7 +90,7 @@ _PRINTED = (
 _WORLDS = {one.name: one for one in (*_PRINTED, *_TUNING)}
 
 TUNING_WORLDS = tuple(one.name for one in _TUNING)
-"""Where constants were chosen; no report world is among them."""
+"""Names of the worlds on which constants were chosen; no report world is among them."""
 
 WORLDS = (*contextual.WORLDS, *_WORLDS)
 """Names that `world` knows."""

@@ -13,7 +13,7 @@ class ResultFolder:
     """Result files of a folder, each read once.
 
     Args:
-        folder: of the files.
+        folder: Folder of the result files.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Dubey2021's figures and table share: a cell is one policy at one promise in one world.
+"""Cells of Dubey2021's figures and table: one policy with one guarantee in one world.
 
 The paper prints curves for the figures and no world seeds; what it leaves open is chosen in
 `gap_world` and stated. A number of ours is set beside the paper's only where the two measure the same
@@ -65,7 +65,7 @@ PUBLISHED = (TREE, PRINTED, LOCAL_PUBLISHED)
 """Columns that run the paper's method with the paper's shift."""
 
 CONSTANTS: dict[str, Formula | None] = {TREE: None, PRINTED: "lemma-2", SHARP: None}
-"""Of the published tree's columns: which printed formula its noise follows."""
+"""Columns of the published tree, with the printed formula that its noise follows."""
 
 LOCAL_BOUNDS: dict[str, SpectralBound] = {LOCAL_PUBLISHED: "printed", LOCAL_SHARP: "sharp"}
 """Columns of Algorithm 3, with the bound on the noise that their shift follows."""
@@ -125,7 +125,7 @@ class PolicyCell(Cell):
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the cell in records."""
         promise = "" if self.epsilon is None else f" ({self.epsilon:g}, {self.delta:g})"
         return f"{self.world}: {self.column}{promise}"
 
@@ -160,7 +160,7 @@ class PolicyCell(Cell):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a result depends on: the policy's whole public configuration, but for the seed."""
+        """Settings on which a result depends: the policy's public configuration without the seed."""
         with _LARGE_DELTA():
             if self.column in (LOCAL, *LOCAL_BOUNDS):
                 return local_settings(self.world, self.promise, bound=LOCAL_BOUNDS.get(self.column))
@@ -180,11 +180,10 @@ class PolicyCell(Cell):
 
 
 def verdict(cell: PolicyCell) -> str:
-    """Whether the paper's number and ours agree, or why they cannot be compared.
+    """Return why the paper's number cannot be compared with ours.
 
-    The figures of the paper are curves without numbers, on functions whose seeds and whose candidates
-    between the two levels are not given, and the table's candidate sets are not stated: no cell's
-    number can be set beside ours as the same quantity.
+    The figures of the paper are curves without numbers. The paper states neither the seeds of the functions
+    nor the candidates between the two levels, and not the table's candidate sets.
     """
     if cell.column not in PUBLISHED:
         return "not in the paper"

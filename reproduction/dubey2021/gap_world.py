@@ -1,8 +1,8 @@
 """The world of Dubey2021's first figure: one good candidate among two dozen bad ones, every round.
 
-Both worlds here have the squared exponential kernel with lengthscale 1 on the disc of radius 2, f a
-combination of kernel sections at uniform centres, 25 candidates of which one has f >= 0.8 and 24 have
-f <= 0.6, Bernoulli rewards, T = 1024. They differ in f:
+Both worlds have the squared exponential kernel with lengthscale 1 on the disc of radius 2, Bernoulli rewards
+and T = 1024. f is a combination of kernel sections at uniform centres. One of 25 candidates has f >= 0.8, and
+24 have f <= 0.6. The worlds differ in f:
 
 - `printed_world`: as the paper prints it, four centres and weights uniform in the unit L1 ball, signed.
 - `three_hills`: three centres and Dirichlet(1, 1, 1) weights, so that f is positive. Studies of releases use
@@ -51,7 +51,7 @@ class KernelSections:
     Args:
         centres: (k, d).
         weights: (k,).
-        lengthscale: of the squared exponential kernel.
+        lengthscale: Lengthscale of the squared exponential kernel.
     """
 
     centres: FloatArray
@@ -192,10 +192,10 @@ def three_hills(
 def printed_world(*, seed: Seed, horizon: int = 1024, n_candidates: int = 25) -> FunctionBandit:
     """Dubey2021's synthetic world as its Section 6.1 prints it.
 
-    f(x) = sum_i alpha_i k(x, c_i), k the squared exponential kernel of lengthscale 1: four centres uniform on
-    the disc of radius 2, alpha uniform in the unit L1 ball of four dimensions, drawn again until f reaches .8
-    (on two of 4,096 fixed points). Rewards are Bernoulli(max(f, 0)). Every round one candidate is uniform on
-    {f >= .8} and the others on {f <= .6}.
+    f(x) = sum_i alpha_i k(x, c_i), where k is the squared exponential kernel of lengthscale 1. The four
+    centres are uniform on the disc of radius 2. The weights alpha are uniform in the unit L1 ball of four
+    dimensions. They are drawn again until f reaches .8 on two of 4,096 fixed points. Rewards are
+    Bernoulli(max(f, 0)). In every round one candidate is uniform on {f >= .8} and the others on {f <= .6}.
 
     Over 200 functions: regret of a uniformly random policy in T = 1024 rounds 606 on average (standard
     deviation 59 between functions).

@@ -69,7 +69,8 @@ def _lost(means: FloatArray, chosen: IntArray) -> FloatArray:
 def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     """Regret of a crowd: each person chooses with the version of the day and reports once.
 
-    The sum of n independent normal noises is drawn as one of standard deviation sqrt(n): the same law.
+    The sum of n independent normal noises is sampled as one with standard deviation sqrt(n), which has the
+    same distribution.
     """
     environment = world_of(name, seed)
     spec = local_spec(name, promise, seed)

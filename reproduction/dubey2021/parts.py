@@ -1,6 +1,6 @@
-"""What the published tree loses Table 1 by: one part of it changed at a time, at the table's ends of epsilon.
+"""Ablation of the published tree in Table 1: one part changed at a time, at the table's extreme epsilons.
 
-The same worlds, seeds, coins and noise as in `table-1`.
+Worlds, seeds, coins and noise are those of `table-1`.
 """
 
 import warnings

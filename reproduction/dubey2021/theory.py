@@ -1,4 +1,4 @@
-r"""What Dubey2021's theorems say in numbers; alpha and beta are its epsilon and delta.
+r"""Bounds of Dubey2021's theorems in numbers; its alpha and beta are epsilon and delta.
 
 | where | what | here |
 |---|---|---|
@@ -120,7 +120,7 @@ def confidence_width(
     """Theorem 1.
 
     Args:
-        spectrum: of the noise.
+        spectrum: Bounds on the noise's spectrum.
         log_determinant: ln det((Sigma-tilde_t + lambda I)/(lambda + lambda_min)), at least 0; for a bound
             before any data see `log_determinant_bound`.
         rounds: t.

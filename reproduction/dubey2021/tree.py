@@ -38,10 +38,10 @@ class Parts:
     """How much of each part of the published policy is kept; 1 is the policy itself.
 
     Args:
-        noise: of the noise that is drawn, 0 for none; shift and radius stay as for all of it.
-        shift: of 2 Lambda, above 0.
-        radius: of beta_t, 0 for a choice by the estimate alone.
-        estimate: of the estimated rewards, 0 for a choice of whatever is widest.
+        noise: Share of the noise that is added; 0 adds none. Shift and radius stay as for the whole noise.
+        shift: Share of the shift 2 Lambda, above 0.
+        radius: Share of beta_t; 0 chooses by the estimate alone.
+        estimate: Share of the estimated rewards; 0 chooses the widest interval.
 
     Raises:
         InvalidParameter: a share below 0, no shift, or neither radius nor estimate.
@@ -71,9 +71,9 @@ def simulate_tree(policy: Dubey2021, name: str, seed: Seed, *, parts: Parts = WH
 
     Args:
         policy: says promise, formula, features and reward range; is not asked.
-        name: of the world.
-        seed: of the world, the policy's coins and its noise.
-        parts: what is kept of the policy.
+        name: Name of the world.
+        seed: Seed of the world, the policy's coins and its noise.
+        parts: Shares of the policy's parts.
     """
     world = world_of(name, seed)
     learner, coins = _Learner(policy, world.horizon, seed, parts), PublicCoins(seed)

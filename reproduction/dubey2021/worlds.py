@@ -29,7 +29,7 @@ QFF_NODES = 8
 """m = 64 for the paper's features of the first figure's kernel."""
 
 FEATURES_PER_COLUMN = 4
-"""Of block release in ten and twenty dimensions: level, slope, curvature and one more of every column."""
+"""Features per column of block release in 10 and 20 dimensions: level, slope, curvature and one more."""
 
 TREE_FEATURES = 64
 """m of the tree elsewhere; a tensor grid does not exist in ten dimensions."""
@@ -50,7 +50,7 @@ def _built(world: Callable[..., FunctionBandit], seed: Seed) -> FunctionBandit:
 
 @lru_cache(maxsize=16)
 def block_features(name: str) -> Features:
-    """What block release and the non-private policy learn with; public choices."""
+    """Return the public features of block release and of the non-private policy."""
     domain = world_of(name, 0).domain
     if name == "printed":
         return _mercer(domain, lengthscale=1.0, n_features=20)
@@ -61,7 +61,7 @@ def block_features(name: str) -> Features:
 
 @lru_cache(maxsize=16)
 def tree_features(name: str) -> Features:
-    """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
+    """Return the features of the published policy: quadrature Fourier features if the paper's grid exists."""
     domain = world_of(name, 0).domain
     if name == "printed" or name == "camelback":
         kernel = SquaredExponential(lengthscale=0.8 if name == "camelback" else 1.0)

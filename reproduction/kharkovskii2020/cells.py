@@ -1,4 +1,4 @@
-"""What Kharkovskii2020's figures and tables share: a cell is one method at one epsilon in one world."""
+"""Cells of Kharkovskii2020's figures and tables: one method at one epsilon in one world."""
 
 import math
 from collections.abc import Sequence
@@ -125,19 +125,19 @@ class SearchCell(Cell):
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the cell in records."""
         epsilon = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
         dimension = "" if self.dimension is None else f", r {self.dimension}"
         return f"{self.world}: {self.method}{epsilon}{dimension}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a result depends on beside the seed."""
+        """Settings on which a result depends besides the seed."""
         return {"horizon": methods.HORIZON, "exploration": DEFAULT_EXPLORATION, "version": 3}
 
     @property
     def run(self) -> Method:
-        """What runs."""
+        """Method of the cell."""
         if self.method in FORMS and self.dimension is not None:
             return methods.published(self.dimension, form=FORMS[self.method])
         if self.method in methods.PRINTED_METHODS:
@@ -313,7 +313,7 @@ SMALL_R = {
     "slip of sign, the prior mean's too": (f"{_RAW}-turned-agreeing", PUBLISHED_CODE, GP_UCB_CODE),
     "slip of sign, rows, kernel and algorithms of the text": ("branin31-turned", PUBLISHED, GP_UCB),
 }
-"""What the small r of Branin could come from: setting -> its world, method, GP-UCB beside it."""
+"""Possible causes of Branin's small r: setting -> its world, method and the GP-UCB for comparison."""
 
 SMALL_R_PLACES = ((3, 2.3), (5, 2.7), (6, 2.3), (8, 2.3), (10, 2.3), (20, 2.3))
 """r and ln epsilon of Tables 10 and 12 at which those run; the last one inflates.

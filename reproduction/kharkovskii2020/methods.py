@@ -69,7 +69,7 @@ class Form:
     """How the published algorithms run; by default as printed.
 
     Args:
-        exploration_share: what of the paper's beta_t is used.
+        exploration_share: Share of the paper's beta_t that is used.
         acquisition, failure: see `PublishedModeler`.
         inflation: see `PublishedTransform`.
         given: random rows that are asked for before the first of the horizon; as printed the first one is it.
@@ -119,7 +119,7 @@ def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed
 
 
 def _told(world: SearchWorld, *, known: bool) -> dict[str, Any]:
-    """What the house's modeler is told of the kernel, if it is."""
+    """Return the kernel arguments of this library's modeler if the kernel is known, else none."""
     return {"kernel": world.kernel, "mean": world.mean} if known else {}
 
 
@@ -237,7 +237,7 @@ FORMS = {
     PUBLISHED_UNDIVIDED: UNDIVIDED,
     PUBLISHED_BY_TEN: BY_TEN,
 }
-"""Of the methods that have an r."""
+"""Methods that have an r."""
 
 WITHOUT_EPSILON = (
     "non-private, kernel known",
@@ -270,11 +270,11 @@ def least_of_top(values: FloatArray) -> float:
 
 
 def scores(asked: FloatArray, values: FloatArray) -> dict[str, float]:
-    """What counts beside the curve, of the values (T,) of the rows asked, out of a table's (n,).
+    """Return scores of the values (T,) of the requested rows, out of a table's values (n,).
 
     Returns:
-        mean: of the rows asked; regret: the table's best value minus the best of them; top: how many of them
-        are in the table's top 1%, ties with its least value included.
+        `mean`: mean of the requested rows. `regret`: the table's best value minus the best of them. `top`:
+        number of them in the table's top 1%, with ties of its least value.
     """
     return {
         "mean": float(asked.mean()),

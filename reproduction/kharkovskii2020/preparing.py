@@ -1,9 +1,9 @@
 """How Kharkovskii2020 prepares a table whose kernel is unknown: maximum likelihood, then isotropic inputs.
 
-Hyperparameters of a squared-exponential kernel, one lengthscale a column, are those of the largest marginal
-likelihood of the table itself; then every column is divided by its own lengthscale (footnote 4), and all
-together are scaled to a largest norm of 25 (Section 4). Whoever knows the whole table does so: it is part of
-an experiment and protects nobody.
+Hyperparameters of a squared-exponential kernel, with one lengthscale per column, maximise the marginal
+likelihood of the table itself. Then every column is divided by its own lengthscale (footnote 4), and all are
+scaled together to a largest norm of 25 (Section 4). This uses the whole table: it is part of an experiment
+and protects nobody.
 """
 
 import math
@@ -22,14 +22,14 @@ from dpbandits.outsourced.scaling import RADIUS
 __all__ = ["Prepared", "isotropic", "most_likely_lengthscales", "scaled_before_centring"]
 
 LEAST_NOISE = 1e-6
-"""Of the candidates for the noise's variance, as a share of the signal's: keeps factors well conditioned."""
+"""Smallest candidate for the noise variance, as a share of the signal's; keeps factors well conditioned."""
 _STARTS = (0.15, 0.5)
 _STEPS = 30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """What the published algorithms work on.
+    """Input of the published algorithms.
 
     Attributes:
         points: (n, d) rows, centred, of norm at most 25.

@@ -1,4 +1,4 @@
-r"""What Kharkovskii2020's theorems say in numbers.
+r"""Bounds of Kharkovskii2020's theorems in numbers.
 
 | where | what | here |
 |---|---|---|
@@ -146,7 +146,7 @@ def mean_error(
 
 @dataclass(frozen=True, kw_only=True)
 class RequiredSettings:
-    """What Theorem 3 asks of the algorithms.
+    """Settings that Theorem 3 requires of the algorithms.
 
     Attributes:
         distortion: nu, accuracy of the projection.

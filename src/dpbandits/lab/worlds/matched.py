@@ -1,8 +1,8 @@
-"""A randomised log as a world: what its people were not given is filled in from people like them.
+"""`from_log`: logged bandit data as a world, with missing rewards filled in by nearest-neighbour matching.
 
-A log says of each person what one arm paid. For every other arm the reward stands there of the person with
-that arm whose context is nearest, so that any policy can be run. The means of arms near a context are kept as
-far as the log is dense; who would have been paid what under two arms at once is made up.
+A log has the reward of one arm per user. For every other arm, `from_log` uses the reward of the user with
+that arm whose context is nearest, so that any policy can be run. Mean rewards near a context are right as far
+as the log is dense. The joint distribution of a user's rewards under several arms is made up.
 """
 
 from collections.abc import Sequence
@@ -36,19 +36,21 @@ def from_log(
     horizon: int | None = None,
     name: str = "log",
 ) -> TableBandit:
-    """A log of one arm a person as a table that has a reward for every arm.
+    """Create a table with a reward for every arm from a log with one arm per row.
 
     Args:
-        frame: people's columns, as `Schema.encode` takes them.
-        schema: public columns of the contexts.
-        actions: (N,) codes of the arms that were given, drawn at random given the columns.
-        rewards: (N,) what they paid.
-        arms: labels, in the order of the codes.
-        reward_range: public bounds of rewards.
-        seed, horizon, name: as of `TableBandit`.
+        frame: Table of contexts that `Schema.encode` can read.
+        schema: Public columns of the contexts.
+        actions: Codes of the logged arms, random given the columns, shape (N,).
+        rewards: Rewards of the logged arms, shape (N,).
+        arms: Labels of the arms, in the order of the codes.
+        reward_range: Public bounds of rewards.
+        seed: Seed of the order of rows.
+        horizon: Number of rounds; all rows by default.
+        name: Name of the table in reports.
 
     Raises:
-        InvalidData: arms and rewards that do not fit the people, or an arm that nobody was given.
+        InvalidData: Actions or rewards do not match the contexts, or no row has some arm.
     """
     contexts, choices = schema.encode(frame, ignore_extra=True), Arms(list(arms))
     codes, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
@@ -57,7 +59,7 @@ def from_log(
         raise InvalidData(f"actions, rewards: expected ({n},) codes and ({n},) numbers")
     if set(np.unique(codes).tolist()) != set(range(choices.n_arms)):
         raise InvalidData(f"actions: expected each of the codes 0..{choices.n_arms - 1}, and no other")
-    # two different categories have the distance of the ends of a range
+    # the scale 1/sqrt(2) gives two categories distance 1, like the two ends of a range
     table, places = np.empty((n, choices.n_arms)), indicators(contexts, schema.codes, size=1.0 / np.sqrt(2.0))
     for arm in range(choices.n_arms):
         given = np.flatnonzero(codes == arm)

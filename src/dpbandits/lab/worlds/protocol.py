@@ -1,4 +1,4 @@
-"""What an environment offers to an evaluation, and the checks that all of them share."""
+"""`Environment`: protocol of worlds for evaluation, with the checks that all of them share."""
 
 import operator
 from typing import Protocol, SupportsIndex, runtime_checkable
@@ -15,22 +15,22 @@ __all__ = ["Environment", "check_indices", "check_rounds"]
 
 @runtime_checkable
 class Environment(Protocol):
-    """A world in which a policy can be tried: one person and one decision set a round.
+    """A world in which policies are evaluated, with one user and one decision set per round.
 
-    Everything about round t is a function of (seed, t) alone: asking for rounds in another order,
-    in other batches or twice gives the same people. Rewards are potential outcomes: what a round
-    pays for one candidate does not depend on which candidates were asked about before.
+    Round t depends on (seed, t) alone. Rounds are the same in any order, in any batches, and when they are
+    requested twice. Rewards are potential outcomes: the reward of a candidate does not depend on which
+    candidates were requested before.
 
-    For evaluation only. An environment hands out true means and raw rewards, which no policy sees.
+    For evaluation only: an environment returns true means and raw rewards, which no policy sees.
     """
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Name of the environment in reports."""
 
     @property
     def seed(self) -> Seed:
-        """Keys every draw."""
+        """Seed of all random numbers."""
 
     @property
     def horizon(self) -> int:
@@ -46,43 +46,43 @@ class Environment(Protocol):
 
     @property
     def n_candidates(self) -> int:
-        """Rows of every decision set."""
+        """Number of candidates in every decision set."""
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """Decision sets of rounds start..stop-1, (B, n, d)."""
+        """Return the decision sets (B, n, d) of rounds start..stop-1."""
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """Rewards (B,) of candidates `indices` (B,) in rounds start..stop-1."""
+        """Return the rewards (B,) of candidates `indices` (B,) in rounds start..stop-1."""
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray | None:
-        """Expected rewards of all candidates of rounds start..stop-1, (B, n); None where not known."""
+        """Return the expected rewards (B, n) of all candidates in rounds start..stop-1; None if unknown."""
 
 
 def check_rounds(start: SupportsIndex, stop: SupportsIndex, horizon: int) -> tuple[int, int]:
-    """Rounds start..stop-1 as integers, or the reason why they do not exist.
+    """Return start and stop as integers, and check that rounds start..stop-1 exist.
 
     Raises:
-        InvalidParameter: not integers with 0 <= start <= stop.
-        HorizonExceeded: rounds past the horizon.
+        InvalidParameter: They are no integers with 0 <= start <= stop.
+        HorizonExceeded: A round is past the horizon.
     """
     first, last = operator.index(start), operator.index(stop)
     if not 0 <= first <= last:
         raise InvalidParameter(f"rounds {first} to {last} do not exist: expected 0 <= start <= stop")
     if last > horizon:
-        raise HorizonExceeded(f"round {last - 1} was asked for, the environment has {horizon} rounds")
+        raise HorizonExceeded(f"round {last - 1} does not exist: the environment has {horizon} rounds")
     return first, last
 
 
 def check_indices(indices: ArrayLike, length: int, n_candidates: int) -> IntArray:
-    """One chosen candidate a round as (length,) integers.
+    """Return the chosen candidate of each round as integers (length,).
 
     Raises:
-        InvalidData: wrong shape or type, or an index outside 0..n_candidates-1.
+        InvalidData: The shape or type is wrong, or an index is outside 0..n_candidates-1.
     """
     array = np.asarray(indices)
     if array.shape != (length,) or (array.dtype.kind not in "iu" and length > 0):
         raise InvalidData(f"indices: expected {length} integers, got {array.shape} of {array.dtype.name}")
     chosen = array.astype(np.int64)
     if ((chosen < 0) | (chosen >= n_candidates)).any():
-        raise InvalidData(f"indices leave 0..{n_candidates - 1}: they count the rows of a decision set")
+        raise InvalidData(f"indices: expected row numbers of a decision set, 0..{n_candidates - 1}")
     return chosen

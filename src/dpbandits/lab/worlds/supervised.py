@@ -1,10 +1,9 @@
-"""Supervised ceiling: how much the contexts of a table can tell, as far as two standard models find it.
+"""`supervised_ceiling`: mean reward of two standard supervised models on a table, out of fold.
 
-One model an arm: logistic regression on the columns and their squares and products, and gradient-boosted
-trees that stop early. Each is fitted to people other than those it chooses for, and is paid what its choices
-pay.
-Smooth tables and few people suit the first, steps and many people the second; each alone falls below an
-online bandit on some table.
+Each arm has its own model: logistic regression on the columns and their squares and products, or
+gradient-boosted trees with early stopping. Models choose arms for users to whom they were not fitted.
+Logistic regression suits smooth tables and few users; trees suit steps and many users. Each alone is worse
+than an online bandit on some table.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,40 +23,39 @@ __all__ = ["indicators", "supervised_ceiling"]
 FOLDS = 5
 
 MOST_ROWS = 50_000
-"""That a model is fitted to: what it costs stays bounded on tables of any length."""
+"""Largest number of rows to which a model is fitted, which bounds the cost on long tables."""
 
 MOST_PRODUCTS = 24
-"""Columns, indicators of categories counted, up to which squares and products are added."""
+"""Largest number of columns, including indicators of categories, for which squares and products are added."""
 
 MOST_CATEGORIES = 32
-"""Largest number of categories of a column that is taken without an order; with more, codes count as numbers.
-Each category costs a column."""
+"""Largest number of categories that become indicator columns; with more, codes count as numbers."""
 
 Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
-"""(n, d) contexts and (n,) rewards in [0, 1] -> a function from contexts to expected rewards."""
+"""Function from contexts (n, d) and rewards (n,) in [0, 1] to a predictor of expected rewards."""
 
 
 def supervised_ceiling(
     contexts: FloatArray, rewards: FloatArray, *, codes: Mapping[int, int], people: IntArray, seed: Seed
 ) -> float:
-    """Mean reward, out of fold, of the better of two models that saw all rewards of other people.
+    """Return the mean reward, out of fold, of the better of two models that saw all rewards of other users.
 
-    People are parted into five folds by public coins; for each fold a model learns from the others, of more
-    than 50,000 of their rows from the first so many. The same seed gives the same number.
+    Public coins split users into five folds. For each fold, a model is fitted to at most the first 50,000
+    rows of the others. The same seed gives the same result.
 
     Args:
-        contexts: (n, d), in the order of the rounds, categories as codes.
-        rewards: (n, K) what each arm pays, in [0, 1].
-        codes: number of categories of every column that has some.
-        people: (n,) number of the person of each row.
-        seed: keys folds and trees.
+        contexts: Contexts in the order of rounds, with categories as codes, shape (n, d).
+        rewards: Reward of each arm, in [0, 1], shape (n, K).
+        codes: Number of categories of each categorical column, by column number.
+        people: Number of the user of each row, shape (n,).
+        seed: Seed of folds and trees.
 
     Raises:
         MissingExtra: scikit-learn is not installed.
-        InvalidData: fewer people than folds.
+        InvalidData: There are fewer users than folds.
     """
     with needing("supervised_ceiling needs scikit-learn: pip install 'dpbandits[report]'"):
-        import sklearn.ensemble  # noqa: F401  (before the table is looked at)
+        import sklearn.ensemble  # noqa: F401  (fail before any work)
     persons, owner = np.unique(people, return_inverse=True)
     if len(persons) < FOLDS:
         raise InvalidData(f"supervised_ceiling needs at least {FOLDS} people, there are {len(persons)}")
@@ -73,7 +71,7 @@ def supervised_ceiling(
 
 
 def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: Fit) -> float:
-    """Mean of what each row pays where the models of the other folds choose."""
+    """Return the mean reward if the models of the other folds choose each row's arm."""
     paid = np.empty(len(rewards))
     for k in range(FOLDS):
         seen, held = np.flatnonzero(fold != k)[:MOST_ROWS], fold == k
@@ -84,7 +82,7 @@ def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: 
 
 
 def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 1.0) -> FloatArray:
-    """Return numbers as they are, and a column for each category: this size in its rows and else 0."""
+    """Return numbers unchanged, and one column per category, with `size` in its rows and 0 elsewhere."""
     parts = [
         (contexts[:, [column]] == np.arange(codes[column])) * size
         if column in codes
@@ -101,12 +99,13 @@ def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
         return own
     first, second = np.triu_indices(own.shape[1])
     both = np.concatenate([own, own[:, first] * own[:, second]], axis=1)
-    both = both[:, both.std(axis=0) > 0.0]  # two categories of one column are never together
-    return np.unique(np.column_stack([np.ones(len(own)), both]), axis=1)  # an indicator is its own square
+    both = both[:, both.std(axis=0) > 0.0]  # products of two categories of one column are all 0
+    # an indicator equals its square, so drop duplicate columns
+    return np.unique(np.column_stack([np.ones(len(own)), both]), axis=1)
 
 
 def _logistic(columns: FloatArray, rewards: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """A reward between 0 and 1 counts as a success and a failure, by its share."""
+    """Fit a logistic regression; a reward r counts as a success with weight r and a failure with 1 - r."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

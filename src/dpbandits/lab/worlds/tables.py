@@ -1,7 +1,7 @@
-"""A table of people as a bandit: every round one row comes by, and each arm has its reward in the table.
+"""`TableBandit`: a table as a bandit, with one row per round and the reward of every arm in each row.
 
-A TOML file describes a table of one's own (`dpbandits.tables.described`), and `table_from_toml` makes a
-bandit of it. The table must say what every arm would have paid, as [label] or [rewards].
+`table_from_toml` creates one from your own table and the TOML file that describes it
+(`dpbandits.tables.described`). The description needs the reward of every arm, as [label] or [rewards].
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
 
 @dataclass(frozen=True)
 class BestArm:
-    """The arm that would have paid best, had it been chosen for everyone.
+    """The arm with the largest mean reward if everybody got it.
 
     Attributes:
-        index: its code.
-        name: its name.
-        mean_reward: what it paid on average over the rows used.
+        index: Code of the arm.
+        name: Name of the arm.
+        mean_reward: Mean reward over the rows in use.
     """
 
     index: int
@@ -44,32 +44,34 @@ class BestArm:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableBandit:
-    """Rows of a table in seeded random order, one a round and none twice.
+    """Rows of a table as rounds, in seeded random order, each row at most once.
 
-    Usually built by `from_labels`, `from_rewards`, `table_from_toml` or `load`. The decision set of a
-    round is the row's encoded context, repeated for each arm with the arm's code as last column, so
-    that `domain` is Product(schema.domain, Arms(K)). Nothing is computed from the table: contexts are
-    scaled by the schema's public bounds.
+    Create one with `from_labels`, `from_rewards`, `table_from_toml` or `load`. The decision set of a round is
+    the row's encoded context, repeated for each arm, with the arm's code as last column. `domain` is
+    therefore Product(schema.domain, Arms(K)). Nothing is computed from the table: contexts are scaled by the
+    schema's public bounds.
 
     Args:
-        name: what reports call it.
-        schema: public columns of the contexts.
-        contexts: (N, d) rows encoded by the schema. A row that cannot be read is NaN here and in
+        name: Name of the table in reports.
+        schema: Public columns of the contexts.
+        contexts: Rows encoded by the schema, shape (N, d). A row that cannot be read is NaN here and in
             `reward_table`.
-        arms: the choices.
-        reward_table: (N, K) what each arm pays for each row.
-        reward_range: public bounds of `reward_table`.
-        seed: keys the order of the rows.
-        horizon: rounds, at most N; all rows by default.
-        persons: (N,) number of the person a row belongs to; None where each is another's.
-        rounds_per_user: public; of a person with more rows, the first so many in the seed's order count.
-        expected: (N, K) what each arm pays on average where `reward_table` was drawn, as in made-up worlds;
-            None: the table's rewards are all that is known.
-        ordered: people come in the order of the rows, whatever the seed.
+        arms: Arms.
+        reward_table: Reward of each arm for each row, shape (N, K).
+        reward_range: Public bounds of `reward_table`.
+        seed: Seed of the order of rows.
+        horizon: Number of rounds, at most the number of usable rows.
+        persons: Number of the user of each row, shape (N,); None if each row is a different user.
+        rounds_per_user: Public contribution bound: the number of rows of one user that are used, first in
+            the seed's order.
+        expected: Mean reward of each arm for each row, shape (N, K), for synthetic tables whose rewards are
+            random; None if unknown.
+        ordered: True if users come in the order of the rows, whatever the seed.
 
     Raises:
-        InvalidParameter: a horizon above the number of rows, a negative seed.
-        InvalidData: contexts outside the schema's domain, rewards of a wrong shape or outside the range.
+        InvalidParameter: The horizon exceeds the number of usable rows, or the seed is negative.
+        InvalidData: Contexts are outside the schema's domain, or rewards have a wrong shape or are outside
+            the range.
 
     Example:
         >>> from dpbandits.tables import Range, Schema
@@ -113,8 +115,10 @@ class TableBandit:
         _checks.integer(self.seed, name="seed", minimum=0)
         usable = _usable_rows(len(contexts), self.persons, self.rounds_per_user)
         if _checks.integer(self.horizon, name="horizon") > usable:
-            raise InvalidParameter(f"horizon is {self.horizon}: each of {usable} rows is used once")
-        # A sort of keyed uniforms is a uniform permutation that no version of numpy will change.
+            raise InvalidParameter(
+                f"horizon is {self.horizon}, expected at most {usable}: each row is used once"
+            )
+        # Sorting seeded uniforms gives a uniform permutation that no version of numpy changes.
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
         order = np.arange(len(contexts)) if self.ordered else np.argsort(keys, kind="stable")
         if self.persons is not None:
@@ -134,20 +138,23 @@ class TableBandit:
         horizon: int | None = None,
         name: str = "table",
     ) -> Self:
-        """Classes as arms, reward 1 for the right one.
+        """Create a table with classes as arms, and reward 1 for the right class.
 
         Args:
-            frame: whatever `Schema.encode` reads; columns outside the schema are left out.
-            labels: (N,) code of the right arm for each row.
-            arms: names of the classes, in the order of the codes.
-            schema, seed, horizon, name: as for the class.
+            frame: Table that `Schema.encode` can read; columns outside the schema are ignored.
+            schema: Public columns of the contexts.
+            labels: Code of the right arm for each row, shape (N,).
+            arms: Names of the classes, in the order of the codes.
+            seed: Seed of the order of rows.
+            horizon: Number of rounds; all rows by default.
+            name: Name of the table in reports.
         """
         choices = arms if isinstance(arms, Arms) else Arms(arms)
         codes = np.asarray(labels)
         if codes.ndim != 1 or codes.dtype.kind not in "iu":
             raise InvalidData(f"labels: expected (N,) integers, got {codes.shape} of {codes.dtype.name}")
         if ((codes < 0) | (codes >= choices.n_arms)).any():
-            raise InvalidData(f"labels leave 0..{choices.n_arms - 1}, the codes of the arms")
+            raise InvalidData(f"labels: expected codes of arms, 0..{choices.n_arms - 1}")
         return cls.from_rewards(
             frame,
             schema=schema,
@@ -175,11 +182,10 @@ class TableBandit:
         rounds_per_user: int = 1,
         lenient: bool = False,
     ) -> Self:
-        """Build it from the rewards (N, K) of every arm for each row, as simulated or fully logged tables
-        have them.
+        """Create a table from the rewards (N, K) of every arm for each row.
 
-        With `lenient` a row with a cell that cannot be read stays, as a person of whom nothing is known;
-        without it the table is refused.
+        With `lenient`, a row with a cell that cannot be read stays in the table, and all of its values are
+        missing. Otherwise such a row raises InvalidData.
         """
         if lenient:
             span, paid = RewardRange.of(reward_range), np.array(rewards, dtype=np.float64)
@@ -203,12 +209,12 @@ class TableBandit:
 
     @cached_property
     def domain(self) -> Product:
-        """Contexts and arm codes side by side."""
+        """Domain of contexts and arm codes."""
         return Product(self.schema.domain, self.arms)
 
     @property
     def n_candidates(self) -> int:
-        """One candidate an arm."""
+        """Number of candidates per round, one per arm."""
         return self.arms.n_arms
 
     @property
@@ -217,7 +223,7 @@ class TableBandit:
         return self.arms.n_arms
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """(B, K, d + 1): each round's context with every arm code."""
+        """Return decision sets (B, K, d + 1): each round's context with every arm code."""
         context = self.contexts[self._rows(start, stop)]
         sets = np.empty((len(context), self.n_arms, self.schema.dim + 1))
         sets[:, :, :-1] = context[:, None, :]
@@ -230,31 +236,31 @@ class TableBandit:
         return np.asarray(self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)])
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        """(B, K) as `expected` says. Without it a table's rewards are their own means."""
+        """Return the mean rewards (B, K) from `expected`, or the table's rewards without it."""
         return np.asarray(self._means[self._rows(start, stop)])
 
     def users(self, start: int, stop: int) -> list[str]:
-        """(B,) ids of the people of rounds start..stop-1."""
+        """Return the user ids (B,) of rounds start..stop-1."""
         rows = self._rows(start, stop)
         people = rows if self.persons is None else self.persons[rows]
         return [f"{self.name}/{person}" for person in people.tolist()]
 
     def best_constant_arm(self) -> BestArm:
-        """The best single arm in hindsight, over the rows of this seed and horizon."""
+        """Return the best single arm in hindsight, over the rows of this seed and horizon."""
         means = np.nanmean(self._means[self._order], axis=0)
         best = int(np.argmax(means))
         return BestArm(best, self.arms.names[best], float(means[best]))
 
     def supervised_ceiling(self, seed: Seed) -> float:
-        """Mean reward of a model that saw all rewards of other people: what the contexts can tell at most.
+        """Return the mean reward of supervised models that saw all rewards of other users.
 
-        The better of logistic regressions and of trees that stop early, one an arm, out of fold (see
-        `dpbandits.lab.worlds.supervised`). With 0/1 tables of one right arm this is an accuracy. Neither
-        private nor online: a ceiling to compare with, to be beaten only by luck or better models.
+        It is the better of logistic regressions and boosted trees, one model per arm, out of fold (see
+        `dpbandits.lab.worlds.supervised`). If each row has one right arm, it is an accuracy. The models are
+        neither private nor online, so the result is an approximate upper bound for policies.
 
         Raises:
             MissingExtra: scikit-learn is not installed.
-            InvalidData: fewer people than folds.
+            InvalidData: There are fewer users than folds.
         """
         rows = self._order
         unit = supervised_ceiling(
@@ -267,7 +273,7 @@ class TableBandit:
         return float(self.reward_range.from_centred(unit - 0.5))
 
     def to_config(self) -> dict[str, Any]:
-        """Return its public configuration, without rows."""
+        """Return the public configuration, without rows."""
         return {
             "environment": "TableBandit",
             "name": self.name,
@@ -288,11 +294,11 @@ class TableBandit:
 
 
 def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> int:
-    """How many rows are used when of each person at most so many are."""
+    """Return the number of usable rows, with at most `rounds_per_user` per user."""
     most = _checks.integer(rounds_per_user, name="rounds_per_user")
     if persons is None:
         if most != 1:
-            raise InvalidParameter("rounds_per_user: without persons every row is another's")
+            raise InvalidParameter("rounds_per_user: expected 1 without persons, as each row is another user")
         return rows
     if persons.shape != (rows,) or persons.dtype.kind not in "iu":
         raise InvalidData(f"persons: expected ({rows},) integers, got {persons.shape} {persons.dtype.name}")
@@ -302,18 +308,19 @@ def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> i
 def table_from_toml(
     path: str | PathLike[str], *, seed: Seed, horizon: int | None = None, lenient: bool = False
 ) -> TableBandit:
-    """The table that a TOML file describes, as a bandit. For the format see `dpbandits.tables.described`.
+    """Load the table that a TOML file describes. For the format see `dpbandits.tables.described`.
 
     Args:
-        path: of the description.
-        seed, horizon: as for `TableBandit`.
-        lenient: keep rows with cells that cannot be read, as people of whom nothing is known.
+        path: Path of the description.
+        seed: Seed of the order of rows.
+        horizon: Number of rounds; all usable rows by default.
+        lenient: Use rows with cells that cannot be read, with all of their values missing.
 
     Raises:
-        InvalidParameter: the description is no TOML, or lacks, misspells or contradicts something.
-        InvalidData: the table does not fit the description; the message names the column and no value.
-        DataUnavailable: a file is not there or cannot be read.
-        MissingExtra: a Parquet table and no pyarrow.
+        InvalidParameter: The description is no TOML, or a key is missing, misspelled or contradicts another.
+        InvalidData: The table does not match the description; the message names the column and no value.
+        DataUnavailable: A file does not exist or cannot be read.
+        MissingExtra: The table is a Parquet file and pyarrow is not installed.
     """
     return table_of(DescribedTable.from_toml(path), seed=seed, horizon=horizon, lenient=lenient)
 
@@ -321,16 +328,16 @@ def table_from_toml(
 def table_of(
     described: DescribedTable, *, seed: Seed, horizon: int | None = None, lenient: bool = False
 ) -> TableBandit:
-    """The table that a TOML file describes, as a bandit; for arguments and errors see `table_from_toml`."""
+    """Load a described table as a bandit; for arguments and errors see `table_from_toml`."""
     outcome = described.outcome
     if not isinstance(outcome, ArmRewards):
-        log = "" if outcome is None else ", which a [log] does not say: `dpbandits central learn` takes that"
+        log = "" if outcome is None else "; a [log] has one arm per row: use `dpbandits central learn` for it"
         raise InvalidParameter(
-            f"the file needs one of the sections [label] and [rewards]: what every arm would have paid{log}"
+            f"the file needs a section [label] or [rewards], with the reward of every arm{log}"
         )
     table, user = described.read(lenient=lenient), described.user
     persons = None if user is None else Owners.of(table[user], count=len(table[user])).numbers
-    if persons is not None:  # each row of nobody is somebody of its own
+    if persons is not None:  # each row without a user counts as a user of its own
         persons = np.where(persons < 0, persons.max(initial=-1) + 1 + np.arange(len(persons)), persons)
     return TableBandit.from_rewards(
         {column: table[column] for column in described.schema.names},

@@ -1,13 +1,12 @@
-"""Sources for worlds: the same mean rewards, other contexts, arms by a behaviour policy.
+"""`SourceWorld`: source data for transfer, with a world's mean rewards, other contexts and logged arms.
 
-**Contexts.** Exponent gamma: density proportional to |x - centre|^gamma in the maximum norm on [0, 1]^dim,
-the centre (1/2, ..., 1/2) being where the source knows nothing; gamma = 0 is uniform. This is the density
-that Ma2025's synthetic study states. The authors' public sampler scales a point's radius to
-U^(1/(dim (gamma + 1))) where that density needs U^(1/(dim + gamma)): it draws the exponent dim gamma, so
-their gamma is our gamma dim.
+**Contexts.** The density is proportional to |x - centre|^gamma in the maximum norm on [0, 1]^dim. It is zero
+at the centre (1/2, ..., 1/2) and uniform for gamma = 0. Ma2025's synthetic study states this density. The
+authors' public sampler scales a point's radius to U^(1/(dim (gamma + 1))), but that density needs
+U^(1/(dim + gamma)). It therefore samples the exponent dim gamma: their gamma is our gamma dim.
 
-**Arms.** Exploration kappa in [0, 1]: every arm has at least the probability kappa/K; at 0 some arm may never
-be chosen.
+**Arms.** With exploration kappa in [0, 1], every arm has at least the probability kappa/K. At kappa = 0 some
+arm may never be chosen.
 """
 
 from dataclasses import dataclass
@@ -25,13 +24,13 @@ __all__ = ["BEHAVIOURS", "Behaviour", "SourceWorld", "gamma_contexts"]
 Behaviour = Literal["even", "avoid-best", "prefer-best"]
 
 BEHAVIOURS = ("even", "avoid-best", "prefer-best")
-"""Behaviour policies that `SourceWorld` knows."""
+"""Names of the behaviour policies of `SourceWorld`."""
 
 
 def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) -> FloatArray:
-    """(n, dim) contexts with density (1 + gamma/dim) 2^gamma |x - 1/2|_max^gamma.
+    """Sample contexts (n, dim) with density (1 + gamma/dim) 2^gamma |x - 1/2|_max^gamma.
 
-    A uniform point's direction is kept; its radius 2 |x - 1/2|_max becomes U^(1/(dim + gamma)).
+    The direction is that of a uniform point, and the radius 2 |x - 1/2|_max is U^(1/(dim + gamma)).
     """
     _checks.number(gamma, name="gamma", exclusive=False)
     offset = rng.random((n, dim)) - 0.5
@@ -43,18 +42,23 @@ def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceWorld:
-    """A source of a world.
+    """World of the source data of a transfer problem.
 
     Attributes:
-        world: the target's world; its mean rewards are the source's.
-        gamma: exponent of the source's density of contexts; None: contexts as in `world`, the only choice
-            for a table's people.
-        kappa: K times the least probability of an arm.
-        behaviour: `even`: probabilities in even steps from kappa/K (the first arm) to (2 - kappa)/K,
-            whatever the context, as in the authors' public code; `avoid-best`: the best arm has kappa/K,
-            the others share the rest; `prefer-best`: the others have kappa/K each, the best arm the rest.
-        shifted: every arm pays what the arm before it should: a source that breaks the assumption of equal
-            mean rewards, to see what that costs.
+        world: World of the target, which has the same mean rewards.
+        gamma: Exponent of the source's density of contexts. None uses the contexts of `world`; a table
+            allows only this.
+        kappa: Smallest probability of an arm, times K.
+        behaviour: Behaviour policy; see below.
+        shifted: Give every arm the mean reward of the arm before it. This violates the assumption of equal
+            mean rewards, to measure the effect.
+
+    The behaviour policies are:
+
+    - `even`: probabilities in even steps from kappa/K (first arm) to (2 - kappa)/K for every context, as in
+      the authors' public code.
+    - `avoid-best`: kappa/K for the best arm; the others share the rest.
+    - `prefer-best`: kappa/K for each other arm; the best arm has the rest.
     """
 
     world: World | PeopleWorld
@@ -69,7 +73,7 @@ class SourceWorld:
             raise InvalidParameter("kappa: expected a number in [0, 1]")
         if self.gamma is not None:
             if isinstance(self.world, PeopleWorld):
-                raise InvalidParameter("gamma: a table's people are where they are, pass None")
+                raise InvalidParameter("gamma: expected None for a table, whose contexts are given")
             _checks.number(self.gamma, name="gamma", exclusive=False)
 
     @property
@@ -83,14 +87,14 @@ class SourceWorld:
         return self.world.n_arms
 
     def propensities(self) -> FloatArray | None:
-        """(K,) probabilities of the arms, or None where they depend on the context."""
+        """Return the probabilities of the arms (K,), or None if they depend on the context."""
         k = self.n_arms
         if self.behaviour == "even":
             return np.asarray(np.linspace(self.kappa / k, (2.0 - self.kappa) / k, k))
         return None
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Contexts (n, dim), mean rewards (n, K) and arms (n,) of n people of the source."""
+        """Sample the contexts (n, dim), mean rewards (n, K) and arms (n,) of n source users."""
         if self.gamma is None or isinstance(self.world, PeopleWorld):
             contexts, means = self.world.draw(n, rng)
         else:
@@ -101,7 +105,7 @@ class SourceWorld:
         return contexts, means, drawn_arms(self._chances(means), rng)
 
     def _chances(self, means: FloatArray) -> FloatArray:
-        """(n, K) probabilities of the arms."""
+        """Return the probabilities of the arms (n, K)."""
         even = self.propensities()
         if even is not None:
             return np.broadcast_to(even, means.shape)
@@ -113,6 +117,6 @@ class SourceWorld:
 
 
 def drawn_arms(chances: FloatArray, rng: np.random.Generator) -> IntArray:
-    """(n,) one arm a row of (n, K) probabilities."""
+    """Sample one arm for each row of probabilities (n, K); return arms (n,)."""
     luck = rng.random((len(chances), 1))
     return np.asarray((chances.cumsum(axis=1) < luck).sum(axis=1).clip(max=chances.shape[1] - 1))
