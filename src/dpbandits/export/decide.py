@@ -96,7 +96,7 @@ def _values(told: dict[str, Any], scores: list[float]) -> list[float]:
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
     """Return each arm's expected reward or probability, or each action's value.
 
-    It is that under the mean, or under the public draw numbered `draw`.
+    Weights are the posterior mean, or the public draw with the number `draw`.
     """
     told = context if isinstance(context, dict) else dict(enumerate(context))
     x, rule = (

@@ -105,7 +105,10 @@ class _BlockRelease(BlockRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class _CellSums(CellSums):
-    """Cell sums calibrated to one noise. `noise_sd` is the deviation of all noises, for the estimates."""
+    """Cell sums to which several independent noises are added, each calibrated to give the guarantee alone.
+
+    `noise_sd` is the standard deviation of all of them together, which the estimates use.
+    """
 
     noises: int
 

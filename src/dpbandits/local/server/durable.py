@@ -286,7 +286,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee of all reports; terms under which the folder was open before count permanently."""
+        """Guarantee of all reports, including reports sent under earlier terms of this folder."""
         return self._server.guarantee
 
     @property
