@@ -219,3 +219,24 @@ def test_pictures_can_be_read_in_grey_and_are_shown_in_notebooks():
     ledger = dpb.MemoryLedger()
     ledger.open_account("team", privacy=JointDP(4))
     assert plot.budget_left(ledger, "team")._repr_html_().startswith('<img alt="Spent of the budget"')
+
+
+def test_outcome_and_value_are_drawn_along_an_action_with_the_best_marked():
+    schema = dpb.Schema(price=dpb.Range(1, 5, steps=5), channel=dpb.Categories(["mail", "call"]))
+    actions = dpb.Actions(schema, value=dpb.values.Revenue(cost=1))
+    known = {"contexts": PEOPLE, "actions": actions, "reward_range": (0, 1), "horizon": 200}
+    published = dpb.central.GPBandit(**known, privacy=JOINT).publish(prior=True)
+    figure = plot.released(published, "price", at={**AT, "age": 30.0, "channel": "call"})
+    curve = published.curve({"age": 30.0, "town": "north", **AT})
+    outcome, value = figure.axes
+    assert outcome.lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5]
+    assert outcome.lines[0].get_ydata().tolist() == curve.outcome[1::2].tolist()
+    assert value.lines[0].get_ydata().tolist() == curve.value[1::2].tolist()
+    assert value.lines[1].get_xdata().tolist() == [5.0]
+    assert "channel = call" in "".join(text.get_text() for text in figure.texts)
+    assert plot.released(published, "channel", at=AT).axes[0].lines[0].get_xdata().tolist() == [0, 1]
+    for wrong in ({"price": 3}, {"prize": 3}):
+        with pytest.raises(InvalidParameter, match="at:"):
+            plot.released(published, "price", at={**AT, **wrong})
+    with pytest.raises(InvalidData, match="grid"):
+        plot.released(published, "price", at={**AT, "channel": "fax"})

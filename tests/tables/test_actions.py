@@ -241,3 +241,14 @@ def test_a_published_function_keeps_to_bounds():
     assert published.recommend({"age": 90, "region": "north"}) in (10.0, 11.0, 12.0)
     assert published.recommend({"age": 90, "region": "north"}, available=[3.0, 11.0]) == 11.0
     assert published.recommend({"age": 90, "region": "north"}, available=[3.0]) == 3.0
+
+
+def test_the_twin_has_the_same_actions_and_no_local_one():
+    one = policy(dpb.Actions(PRICES, value=dpb.values.Revenue(cost=2)))
+    for room in ("lab", "central"):
+        assert dpb.lab.twin(one, room=room).actions.to_config() == one.actions.to_config()
+    twin = run(dpb.lab.twin(one), 2000)
+    assert twin.guarantee.status == "simulated"
+    assert twin.recommend(WHO) in (6.0, 7.0)  # the law is smooth, and buyers stop at 8
+    with pytest.raises(InvalidParameter, match="local twin"):
+        dpb.lab.twin(one, room="local")

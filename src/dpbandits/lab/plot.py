@@ -31,7 +31,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.policy import Policy
-from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables import Actions, Categories, Range, Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -391,17 +391,22 @@ def released(
     at: Mapping[str, object] | None = None,
     spec: Any = None,
 ) -> "Figure":
-    """Draw the expected reward of every arm along one or two columns of a context.
+    """Draw the expected reward of every arm along one or two columns of a context, or along an action.
 
     Along one column, each arm has a line and a band of one standard deviation. Along two, each arm has a map
-    that is darker for lower rewards. Private policies and published policies predict from releases only. For
-    a policy without a guarantee, the picture says that it is an evaluation.
+    that is darker for lower rewards. Along a column of `actions`, predicted outcomes and their values have a
+    line and a band of one standard deviation each. A mark shows the recommended action.
+
+    Private policies and published policies predict from releases only. For a policy without a guarantee, the
+    picture says that it is an evaluation.
 
     Args:
         policy: Policy, or the result of its `publish`. With `spec`, the version that a local server
             published.
-        along: One or two columns, as names of the schema or numbers of the columns of a box.
-        at: Values of the other columns; by default the middle of a range and the first category.
+        along: One or two columns, as names of the schema or numbers of the columns of a box; or one column
+            of actions.
+        at: Values of the other columns; by default the middle of a range and the first category, and for
+            other columns of actions the first value.
         spec: Spec of a local crowd, which has the contexts and arms.
 
     Raises:
@@ -410,6 +415,9 @@ def released(
         MissingExtra: matplotlib is not installed.
     """
     asked = _Asked.of(policy, spec)
+    actions = getattr(getattr(policy, "menu", None), "actions", None)
+    if actions is not None and along in actions.schema.names and along not in asked.columns:
+        return _along_actions(policy, actions, str(along), asked, dict(at or {}))
     chosen = [along] if isinstance(along, str | int) else list(along)
     if len(chosen) not in _STEPS or len(set(chosen)) < len(chosen) or not set(chosen) <= set(asked.columns):
         known = ", ".join(map(repr, asked.columns))
@@ -434,6 +442,46 @@ def released(
     others = ", ".join(f"{_axis(name)} = {shown[name]}" for name in shown if name not in chosen)
     one = len(chosen) == 1
     figure = asked.lines(chosen[0], places[0], mean, sd) if one else asked.maps(chosen, places, mean)
+    add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
+    return figure
+
+
+def _along_actions(
+    policy: Any, actions: Actions, along: str, asked: "_Asked", at: dict[str, object]
+) -> "Figure":
+    """Return a figure of predicted outcomes and values along one column of actions, for one context."""
+    first = {name: values[0] for name, values in zip(actions.schema.names, actions.steps, strict=True)}
+    known = {name: _middle(column) for name, column in asked.columns.items()} | first
+    del known[along]
+    unknown = [name for name in at if name not in known]
+    if unknown:
+        raise InvalidParameter(f"at: {unknown[0]!r} does not exist or is in along: pass other columns only")
+    fixed = known | at
+    curve = policy.curve({name: fixed[name] for name in asked.columns})
+    shown = np.ones(actions.n_actions, dtype=np.bool_)
+    for name in first.keys() - {along}:
+        shown &= actions.columns[name] == fixed[name]
+    if not shown.any():
+        raise InvalidData("at: expected values of the grid for other columns of actions")
+    column = actions.schema.columns[along]
+    place = actions.columns[along][shown]
+    x = np.arange(len(place)) if isinstance(column, Categories) else place.astype(np.float64)
+    figure, axes = new_figure(columns=2)
+    sides = (curve.outcome - curve.outcome_sd, curve.outcome, curve.outcome + curve.outcome_sd)
+    values = (curve.value_low, curve.value, curve.value_high)
+    titles = (("Expected outcome", sides, "blue"), ("Value", values, "orange"))
+    for ax, (title, (low, mean, high), colour) in zip(axes, titles, strict=True):
+        ax.plot(x, mean[shown], color=PALETTE[colour], marker="o", markersize=3)
+        ax.fill_between(x, low[shown], high[shown], color=PALETTE[colour], alpha=0.15, linewidth=0)
+        _ticks(ax.xaxis, column, place.tolist())
+        label_axes(ax, title=title, x=along)
+    allowed = np.flatnonzero(shown & curve.allowed)
+    if len(allowed):
+        best = allowed[int(np.argmax(curve.value[allowed]))]
+        at_best = x[int(np.flatnonzero(np.flatnonzero(shown) == best)[0])]
+        axes[1].plot([at_best], [curve.value[best]], marker="D", color=PALETTE["black"], linestyle="")
+    told = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in fixed.items()}
+    others = ", ".join(f"{name} = {value}" for name, value in told.items())
     add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
     return figure
 

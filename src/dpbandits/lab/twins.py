@@ -48,11 +48,12 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     The twins are:
 
     - "lab", without privacy: `FeatureGPUCB` on the same features. The twin of explore-then-commit is the same
-      class with almost no noise, and the twin of a baseline is the baseline.
+      class with almost no noise, as is that of a `GPBandit` with actions. The twin of a baseline is the
+      baseline.
     - "central": a `GPBandit` at the same epsilon, per round.
     - "local": a `LocalCrowd` at the same epsilon, per report.
 
-    The last two exist for policies with contexts and arms.
+    The last two exist for policies with contexts and arms, and "central" also for actions.
 
     Returns:
         A fresh policy; see its `guarantee`.
@@ -75,6 +76,8 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
         return type(policy)(**(policy.arguments(policy.to_config()) | changes))
     if not isinstance(policy, RoundPolicy | ExploreThenCommit | Spec):
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
+    if isinstance(policy, GPBandit) and policy.actions is not None:
+        return _with_actions(policy, room, changes)
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, RoundPolicy) else None
         forget = policy.tuning.forget if isinstance(policy, GPBandit) else None
@@ -88,6 +91,17 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     own = {name: asked.pop(name) for name in ("contexts", "arms", "reward_range")}
     of_spec = {name: changes.pop(name) for name in list(changes) if name not in asked}
     return LocalCrowd(spec=_spec(policy, own, of_spec), **(asked | changes))
+
+
+def _with_actions(policy: GPBandit, room: str, changes: dict[str, Any]) -> GPBandit:
+    """Return the policy's twin with the same actions and value; raise InvalidParameter for devices."""
+    if room == "local":
+        raise InvalidParameter("a policy with actions= has no local twin")
+    given = policy.arguments(policy.to_config())
+    if room == "lab":
+        privacy = replace(policy.privacy, epsilon=LARGEST_EPSILON)
+        given |= {"noise": SimulatedNoise(policy.seed), "privacy": privacy, "tuning": None}
+    return GPBandit(**(given | changes))
 
 
 def _asked(policy: Any) -> dict[str, Any]:
