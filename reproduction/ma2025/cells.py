@@ -1,4 +1,4 @@
-"""What Ma2025's figures and table share: a cell is one method on one crowd, an item many of them.
+"""Cells of Ma2025's figures and table: a cell is one method on one crowd, and an item has many cells.
 
 The figures run in two worlds: the one that the paper prints, on the grids of its captions, and the one of the
 runs that its authors publish, at the places of those runs. Regret is the average over the target's
@@ -61,13 +61,15 @@ PRINTED_METHODS = ("tree", *PRINTED_CONSTANTS)
 """Ours, and the paper's algorithm with each of its constants that are tried."""
 
 SHIFT_METHODS = PRINTED_METHODS[:-1]
-"""Where sources are: C_n = 64 ln n drops no arm in Figures 6 and 7a, and is not run again."""
+"""Methods in items with sources. C_n = 64 ln n drops no arm in Figures 6 and 7a, and is not run again."""
 
 LARGEST_EPSILON = 16.0
-"""Of this library's reports, for the paper's 1,024: the radius (14) stays in bins of up to 64 parts."""
+"""Epsilon of our reports for the paper's 1,024: the radius (14) stays in bins of up to 64 parts."""
 
 MOST_VERSIONS = 400
-"""Of ours in Figures 7 to 9: it publishes after 100 reports, or after a 400th of them all."""
+"""Largest number of versions of our method in Figures 7 to 9.
+
+It publishes after 100 reports, or after a 400th of all reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +78,10 @@ class CrowdCell(Cell):
 
     Attributes:
         method: one of `methods.METHODS`.
-        world: of a synthetic world or of a table.
-        epsilon: of the target's reports; None without privacy.
-        n_users: of a table at most so many, None for everybody.
-        sources: in their order.
+        world: Name of a synthetic world or of a table.
+        epsilon: Epsilon of the target's reports; None without privacy.
+        n_users: Number of users, at most that of a table; None uses all of its users.
+        sources: Sources, in order.
     """
 
     method: str
@@ -91,7 +93,7 @@ class CrowdCell(Cell):
     fields: ClassVar = {"column": "method", "rounds": "n_users"}
     measures: ClassVar = {"curve": ("curve", "curve_errors")}
     run: ClassVar[dict[str, Any]] = {}
-    """Of `methods.curve`, where it is not its default."""
+    """Arguments of `methods.curve` that differ from the defaults."""
 
     @property
     def label(self) -> Row:
@@ -105,7 +107,7 @@ class CrowdCell(Cell):
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the cell in records."""
         promise = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
         people = "" if self.n_users is None else f", n = {self.n_users}"
         return f"{self.world}: {self.row_name}{promise}{people}"
@@ -117,7 +119,7 @@ class CrowdCell(Cell):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a result depends on beside the name and the seed."""
+        """Settings on which a result depends besides the name and the seed."""
         constants = constants_of(self.method, self.world, self.sources)
         return {"constants": constants, "sources": self.label["sources"], **self.run}
 

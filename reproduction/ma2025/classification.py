@@ -16,10 +16,10 @@ Real tables (`classification_table`), and what is arm, context and public column
 | `credit-cards` | late in September or not | late in April, bill of April | 40 years and older |
 | `taxi` | tip or no tip | distance, hour, local trip | January and February |
 
-Where `adult` names no employer, the person counts as auxiliary. `adult-birth` is the split of Ma2025's Table
-1, as far as it can be inferred: of the people without a missing entry 41,292 were born in the United States,
-which is its number of target users, and 3,930 elsewhere, its largest source. Which seven sources the paper
-makes of them, and which three columns of 46, it does not print.
+If `adult` names no employer, the person counts as auxiliary. `adult-birth` is the split of Ma2025's Table 1,
+as far as it can be inferred. Among people without a missing entry, 41,292 were born in the United States,
+which is its number of target users. 3,930 were born elsewhere, which is its largest source. The paper does
+not state which seven sources it makes of them, nor which three columns of 46 it uses.
 
 Ma2025 reports on Adult, Jobs and Taxi, and its public code names Jester too. Its Jobs table could not be had;
 `cps-income`, also people and their pay, stands in for it. `credit-cards` is added. Bounds below are public
@@ -64,7 +64,7 @@ __all__ = [
 Half = Literal["tuning", "report"]
 
 _HALVES_SEED = 0
-"""Of the public coins that part the tuning half from the report half; never another."""
+"""Seed of the public coins that separate the tuning half from the report half. It never changes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,7 +75,7 @@ class ClassificationTable:
         name: for tables.
         columns: names of the context columns.
         arms: names of the classes.
-        split: what makes somebody auxiliary, in words.
+        split: Description of the users who are auxiliary.
         contexts: (N, d) in the unit cube.
         labels: (N,) class of each person.
         auxiliary: (N,) whether the person belongs to the source; from a column that counts as public.

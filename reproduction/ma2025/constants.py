@@ -15,7 +15,7 @@ from reproduction.ma2025.pictures import panelled
 __all__ = ["ITEMS", "TABLE"]
 
 TABLE = "adult-birth"
-"""Of Table 2."""
+"""Name of the table of Table 2."""
 
 _tables = partial(
     crowds, worlds=(TABLE,), methods=tuple(CONSTANTS), epsilons=(1.0,), sizes=(None,), kind=WholeCell

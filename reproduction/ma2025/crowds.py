@@ -1,4 +1,4 @@
-"""What locally private policies are measured by: comparators that see raw contexts, arms and rewards.
+"""Reference policies for locally private ones: they see raw contexts, arms and rewards.
 
 `ABSE` and `BinUCB` learn on worlds of (context, arms). They promise nothing, and are run on a whole crowd at
 once by `play`; they are not ask/tell policies.
@@ -64,15 +64,15 @@ def play(
 class ABSE:
     """Adaptively binned successive elimination: arrays over nodes and arms.
 
-    Bins of side |B| pull their arms in turn; an arm is dropped when its mean is below the best by more than
-    the interval of width U = width sqrt(2 log(n |B|^(2 + dim))/pulls), and a bin is split when U is below
-    |B|, as far as a reward of Lipschitz constant 1 can move in it.
+    Bins of side |B| pull their arms in turn. The interval has the width
+    U = width sqrt(2 log(n |B|^(2 + dim))/pulls). An arm is dropped when its mean is below the best by more than U. A bin is split when U is
+    below |B|, the largest change of a reward with Lipschitz constant 1 in the bin.
 
     Args:
         dim: number of context columns.
         n_arms: number of arms.
         n_users: n, the horizon.
-        width: of the intervals; the paper's is 4, smaller ones act sooner.
+        width: Width of the intervals. The paper's is 4; with smaller ones, arms are dropped sooner.
 
     Attributes:
         active: (N, K) which arms are left in every node.

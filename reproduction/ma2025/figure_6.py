@@ -1,9 +1,9 @@
 """Figure 6 of Ma2025: what a source does, for all users and at one context.
 
-As its authors' script runs it: 10,000 users at epsilon 1 in batches of 10 (the caption's n = 1,000 counts
-batches), in the world of the public code, arms drawn evenly; no source, 500 users at (epsilon 8, gamma 0),
-500 at (epsilon .5, gamma 5), kappa 1; regret of all, and regret and arms at (1/3, 1/3). The paper shows a
-single run.
+The settings are those of its authors' script: 10,000 users at epsilon 1 in batches of 10, in the world of the
+public code, with uniform arms. The caption's n = 1,000 counts batches. There is no source, or one of 500
+users at (epsilon 8, gamma 0) or (epsilon .5, gamma 5), with kappa 1. The figure shows the regret of all
+users, and regret and arms at (1/3, 1/3). The paper shows a single run.
 """
 
 from functools import partial

@@ -1,9 +1,9 @@
 """Contextual bandits that learn from one private gradient a user: linear or with one hidden layer.
 
-Source: Han, Liang, Wang, Zhang, *Generalized linear bandits with local differential privacy*, 2021: every
-user sends the gradient of its own loss at the published parameters through a private vector mechanism,
-and the server takes a step (LDP-SGD), after a warm-up in which arms are drawn at random. Ma2025
-compares with it, with and without auxiliary data, and with a single-layer neural variant.
+Source: Han, Liang, Wang, Zhang, *Generalized linear bandits with local differential privacy*, 2021. Every
+user sends the gradient of its own loss at the published parameters through a private vector mechanism, and
+the server takes a step (LDP-SGD). Before this, arms are random in a warm-up. Ma2025 compares with it, with
+and without auxiliary data, and with a single-layer neural variant.
 
 What a user does: reads the published parameters, plays an arm, computes the gradient of the log loss
 of (context, arm, reward), shortens it to norm `clip`, and reports it through a mechanism of
@@ -110,7 +110,7 @@ class NeuralModel:
         n_arms: number of arms.
         width: H, hidden units.
         gain: slope of the hidden units; sets how strongly the public start bends.
-        seed: of the public start: rows of U are normal, output weights zero.
+        seed: Seed of the public start: rows of U are normal, and output weights are zero.
     """
 
     def __init__(self, *, dim: int, n_arms: int, width: int = 8, gain: float = 3.0, seed: int = 0) -> None:
@@ -161,14 +161,14 @@ class NeuralModel:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientConstants:
-    """What is chosen beforehand.
+    """Public constants of the learner.
 
     Attributes:
         clip: gradients are shortened to this norm.
         prior_sd: how far a parameter is expected to lie from where it starts.
-        curvature: of the loss along a parameter; small values make long steps for longer.
+        curvature: Curvature of the loss along a parameter; small values keep steps long for longer.
         warm_up: share of the users who play arms drawn at random, first.
-        mechanism: of the reports, see `ldp_vectors`.
+        mechanism: Mechanism of the reports; see `ldp_vectors`.
     """
 
     clip: float = 0.5
@@ -188,8 +188,8 @@ class LDPGradientBandit:
     """A crowd learner (see `ma2025.crowds`) from private gradients.
 
     Args:
-        model: what is learned: `LogisticModel` or `NeuralModel`.
-        epsilon: of every user's report.
+        model: Model to learn, a `LogisticModel` or `NeuralModel`.
+        epsilon: Epsilon of every user's report.
         n_users: expected number of users; sets the length of the warm-up.
         constants: see `GradientConstants`.
         seed: public coins of the warm-up, and simulated noise.

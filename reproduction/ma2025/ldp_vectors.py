@@ -51,7 +51,7 @@ class VectorReport(ABC):
 
     Args:
         dim: m.
-        epsilon: of a report.
+        epsilon: Epsilon of a report.
     """
 
     dim: int
@@ -77,7 +77,7 @@ class CapReport(VectorReport):
 
     Args:
         dim: m, at least 2.
-        epsilon: of a report.
+        epsilon: Epsilon of a report.
         share: q, the cap's share of the sphere; by default the best one, 1/2 for the half sphere.
 
     Raises:

@@ -52,13 +52,13 @@ class Case:
     """One way to learn, as a row of the tables.
 
     Attributes:
-        mechanism: of the reports; empty for comparators without privacy; of `linear` the name of a report of
-            vectors (`ma2025.ldp_vectors`).
+        mechanism: Mechanism of the reports; empty for comparators without privacy. For `linear`, it is the
+            name of a mechanism for vectors (`ma2025.ldp_vectors`).
         policy: the rule, or the name of a comparator without bins.
         chooser: who chooses among the arms.
         floating: the paper's floating-point noise instead of the mechanism's exact one.
         versions: a new version is published after users/versions reports, if that is more than asked for.
-        constants: of the policy, where tuning moved them from the defaults.
+        constants: Constants of the policy that tuning changed from the defaults.
     """
 
     mechanism: str = "auto"
@@ -116,7 +116,7 @@ QUESTION_TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
     "small-gaps": (0.032, None, None),
     "cps-income": (0.348, 0.365, 0.382),
 }
-"""The same for the learner `questions`; None: nothing was set."""
+"""Constants of the learner `questions` by case; None leaves the defaults."""
 
 TUNED_CASES = ("smooth-auto", "smooth-laplace", "smooth-paper-laplace", "eliminate-auto")
 """Cases whose constants were chosen by `reproduction/tuning/local_learners.py`, all alike."""
@@ -167,7 +167,7 @@ def outcomes(
 
 
 def _of_crowd(case: Case, one: World | PeopleWorld, epsilon: float, n_users: int, seed: int) -> CrowdLearner:
-    """What learns from people and not from reports of bins."""
+    """Return the learner of a case that does not use reports of bins."""
     size = {"dim": one.dim, "n_arms": one.n_arms}
     if case.policy == "linear":
         constants = GradientConstants(**case.constants)  # type: ignore[arg-type]  # numbers by name

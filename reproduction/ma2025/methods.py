@@ -142,9 +142,9 @@ class Source:
 
     Attributes:
         n_users: how many; of a table at most so many, None for all of its auxiliary people.
-        epsilon: of their reports.
+        epsilon: Epsilon of their reports.
         gamma: exponent of their density (worlds only), that of the density as the paper states it.
-        kappa, behaviour: of the behaviour policy, see `SourceWorld` (worlds only; even on tables).
+        kappa, behaviour: Behaviour policy; see `SourceWorld` (worlds only; even on tables).
     """
 
     n_users: int | None
@@ -167,9 +167,9 @@ def world_and_sources(
     """A world or table by name, and its sources with their sizes and epsilons.
 
     Args:
-        name: of a world (`local_worlds.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
+        name: Name of a world (`local_worlds.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
         sources: all auxiliary people of a table can be one source only.
-        half: of a table's people; None: everybody.
+        half: Half of a table's users; None uses all.
         data: folder of `adult`.
     """
     if name not in CLASSIFICATION_TABLES:
@@ -209,13 +209,14 @@ def curve(
 
     Args:
         method: one of `METHODS`.
-        name: of the world or table.
+        name: Name of the world or table.
         seed: people, rewards, noise and coins.
-        epsilon: of the target's reports; not needed by `abse`.
+        epsilon: Epsilon of the target's reports; `abse` does not need it.
         n_users: how many; of a table at most so many, by default everybody.
         sources: see `Source`.
-        half, data: of a table.
-        constants: of the method; by default those of `CHOSEN` on tables, and the defaults elsewhere.
+        half, data: Half and folder of a table; see `table_half`.
+        constants: Constants of the method; by default those of `CHOSEN` on tables, and the defaults
+            elsewhere.
         versions: that ours publish at most; None: one after every 100 users.
 
     Raises:
@@ -258,11 +259,11 @@ def local_curves(
     point: Sequence[float],
     step: int,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What happens at one context beside what happens to all: Section 4.1's three metrics.
+    """Return Section 4.1's three metrics: for all users, and at one context.
 
     Args:
         method: one that reports bins: `tree`, `smooth` or one of Ma2025's.
-        name: of a synthetic world.
+        name: Name of a synthetic world.
         seed, epsilon, n_users, sources: as for `curve`.
         point: (dim,) the context.
         step: users between two versions; the paper has 1.

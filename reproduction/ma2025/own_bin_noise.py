@@ -1,10 +1,10 @@
 """The attack on noise drawn only for the user's own bin.
 
 Ma2025's public code adds Laplace noise to a bin's sums only for users who fall into it. Seen as a report,
-every other bin's entries are exactly zero, and the bin is read off. The attacker knows that the user is
-in one of two bins, each as likely, and names one: of a report that is epsilon-locally private at most a
-share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does. The
-noise itself is `dpbandits.audit.catalogue.broken.own_bin_noise`.
+every other bin's entries are exactly zero, which reveals the bin. The attacker knows that the user is in one
+of two bins, which are equally likely, and guesses one. If reports are epsilon-locally private, at most a
+share e^epsilon/(1 + e^epsilon) of the guesses of any attacker is right. The noise itself is
+`dpbandits.audit.catalogue.broken.own_bin_noise`.
 """
 
 import math
@@ -26,9 +26,9 @@ def read_bins(
 
     Args:
         draw: bin -> (n_cells, k) what a report of a user of that bin says of every bin.
-        epsilon: what the report claims.
+        epsilon: Claimed epsilon of the report.
         trials: number of reports.
-        seed: of the fair coins that pick the bin.
+        seed: Seed of the fair coins that choose the bin.
 
     Raises:
         InvalidParameter: no trial.

@@ -68,10 +68,10 @@ def panelled(
     Hollow marks are the means of published runs, beside the line of the code that they were made by.
 
     Args:
-        rows: of the item.
-        along: what the axes show.
+        rows: Rows of the item.
+        along: Labels of the axes.
         panels_of: titles of the panels that a row lies in.
-        line_of: where on the axis and on which line a row lies; a row of line "" lies on every one.
+        line_of: Function from a row to its place on the axis and its line; a row of line "" is on every line.
         columns: panels side by side.
         titles: all panels in their order; by default in that of the rows.
     """
@@ -152,7 +152,7 @@ def watched_point(rows: Sequence[Row], *, shown: Sequence[str]) -> "Figure":
     """Figure 6: a column a source; regret of all, regret at one context, and shares of the arms there.
 
     Args:
-        rows: of cells that watch a point.
+        rows: Rows of cells that watch a point.
         shown: methods whose arms are drawn, a row each.
     """
     sources = list(dict.fromkeys(map(_source_label, rows)))

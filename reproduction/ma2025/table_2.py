@@ -1,9 +1,9 @@
 """Table 2 of Ma2025 from single runs: ratios to ABSE, Wilcoxon's signed-rank tests, rank sums.
 
-`table-2` has the paper's pairs, its ratio (reward over ABSE's), and whether the best row is better
-than each other one by Wilcoxon's signed-rank test at .05, beside the numbers that the paper prints: on
-everybody, in the split by birth on Adult (constants of the methods that are tuned were chosen on half of
-these people). `PRINTED` are the paper's numbers. Its Jobs table could not be had.
+`table-2` has the paper's pairs, its ratio (reward over ABSE's), and the paper's numbers (`PRINTED`). It also
+tests if the best row is better than each other one, by Wilcoxon's signed-rank test at .05. It runs on
+everybody, in the split by birth on Adult. Constants of the tuned methods were chosen on half of these people.
+The paper's Jobs table is not available.
 
 `table-2-questions` is a study of this library's learners. Real tables (`ma2025.classification`), report
 halves: average regret at n/4 and n over that of ABSE on the same people, for four pairs (epsilon, epsilon of
@@ -77,9 +77,9 @@ def table2(runs: Sequence[Runs]) -> dict[str, list[Row]]:
 
     Returns:
         `ratios`: for every table, pair, row and moment (n/4, n) the mean of regret over ABSE's regret on the
-        same seed, with its standard error. `tests`: ours against each other row that has what ours has (with
-        or without sources), per table, pair (epsilon alone without sources) and moment: difference of mean
-        ratios, two-sided p of Wilcoxon's signed-rank test, and the same after Holm's correction over all.
+        same seed, with its standard error. `tests`: tests of ours against each other row with the same
+        sources, per table, pair and moment; without sources a pair is an epsilon. Each has the difference of
+        mean ratios, the two-sided p of Wilcoxon's signed-rank test, and p after Holm's correction over all.
         `rank_sums`: for every pair and moment the sum over tables of the row's rank (1 is best).
 
     Raises:
@@ -152,14 +152,14 @@ PRINTED: dict[tuple[str, float, float, str, str], float] = {
 2."""
 
 PAPERS_NAMES = {"adult-birth": "adult", "taxi": "taxi"}
-"""What the paper calls the tables of `table-2`; there is none for its Jobs."""
+"""The paper's names of the tables of `table-2`; its Jobs is missing."""
 
 
 PRINTED_BASE = "abse-printed"
-"""What the paper's table is a ratio to."""
+"""Method in the denominator of the paper's ratios."""
 
 N_ARMS = 2
-"""Of both tables."""
+"""Number of arms of both tables."""
 
 
 def compare_printed(runs: Sequence[Runs]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def printed_table2(runs: Sequence[Runs]) -> list[Row]:
 
 
 def _belongs(run: Runs, pair: tuple[float, float]) -> bool:
-    """Whether a row is part of a pair's column; rows without sources are part of both of theirs."""
+    """Return True if a row is part of a pair's column; rows without sources are part of both columns."""
     sources = run.cell.sources
     return run.cell.epsilon == pair[0] and (not sources or sources[0].epsilon == pair[1])
 

@@ -1,4 +1,4 @@
-r"""What Ma2025's theorems say in numbers: rates of the total regret of n users, without their constants.
+r"""Bounds of Ma2025's theorems in numbers: rates of the total regret of n users, without their constants.
 
 | where | what | here |
 |---|---|---|
@@ -26,7 +26,7 @@ __all__ = ["SourceSize", "bias", "lower_rate", "minimax_rate", "radius", "slope"
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSize:
-    """What the theorems know of a source.
+    """Parameters of a source in the theorems.
 
     Attributes:
         n_users: n_Q.
@@ -58,7 +58,7 @@ def upper_rate(
 
     Args:
         n_users: n_P.
-        epsilon: of the target's reports.
+        epsilon: Epsilon of the target's reports.
         dim: d.
         margin: beta of Assumption 2.4.
         n_arms: K.
@@ -131,7 +131,7 @@ def radius(*, count: float, users: float, epsilon: float, constant: float) -> fl
     Args:
         count: noisy count sum U of an arm in a bin.
         users: t, since the bin was made.
-        epsilon: of the reports.
+        epsilon: Epsilon of the reports.
         constant: C_n.
     """
     if count == 0.0:
@@ -159,6 +159,6 @@ def _power(dim: int, margin: float) -> float:
 
 
 def _of_source(private: float, plain: float, dim: int, gamma: float) -> float:
-    """What a source adds in the brackets."""
+    """Return the term of a source in the brackets."""
     top = 2.0 + 2.0 * dim
     return min(math.pow(private, top / (top + 2.0 * gamma)), math.pow(plain, top / (2.0 + dim + gamma)))

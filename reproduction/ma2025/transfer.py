@@ -1,4 +1,4 @@
-"""What sources are worth to a locally private target: the table of the page on transfer (item `transfer`).
+"""Value of sources for a locally private target: the table of the page on transfer (item `transfer`).
 
 Report seeds only (from 5,000,000); constants were chosen on tuning worlds and seeds. Everything here is an
 evaluation with simulated noise.
@@ -30,14 +30,14 @@ class TransferCase:
     """One row.
 
     Attributes:
-        text: what the row says.
-        policy: of the target.
-        n_users: of the source; 0: none.
-        epsilon: of the source.
+        text: Text of the row.
+        policy: Policy of the target.
+        n_users: Number of users of the source; 0 for no source.
+        epsilon: Epsilon of the source.
         gamma: exponent of its contexts.
         kappa: K times the least probability of an arm.
         behaviour: its policy.
-        shifted: whether its arms pay what other arms should.
+        shifted: True if its arms have the mean rewards of other arms.
         chooser: who chose the arms: its behaviour policy, or its server.
         span: target users over which its reports come; 0: all before.
         targets: this many targets share what they learn instead.
@@ -129,8 +129,8 @@ class TransferCell(Cell):
     Attributes:
         case: one of `CASES`.
         world: by name.
-        users: of the target.
-        epsilon: of the target.
+        users: Number of users of the target.
+        epsilon: Epsilon of the target.
     """
 
     case: str

@@ -242,7 +242,7 @@ _TOLD = 0.05
 
 
 def _rank_sums(ratios: Sequence[Row]) -> Row:
-    """Of the six methods of Table 2 at 2 log2 n, over the tables and pairs that were run."""
+    """Compare the rank sums of Table 2's six methods at 2 log2 n, over the tables and pairs that were run."""
     from scipy.stats import rankdata
 
     said = "n/4: 15 45|55 52|37 43; n: 22 44|54 56|33 36, over three tables"

@@ -1,4 +1,4 @@
-"""What error at what epsilon, on fresh functions, and how it falls with T (item `errors`).
+"""Error by epsilon on fresh functions, and its decrease with T (item `errors`).
 
 Mean errors over worlds and the law of contexts of five ways to choose; the ridge of each comes from the rule
 that is fixed before data. The column "USCA answer, ridge in hindsight" adds the best ridge and caps in
@@ -71,9 +71,10 @@ _Plans = tuple[list[Plan], Plan, PopulationEstimator]
 def _plans(
     setting: str, rounds: int, epsilons: tuple[float, ...], *, hindsight: bool
 ) -> tuple[EigenFeatures, dict[float, _Plans], IntArray]:
-    """What is fixed before data in a setting at T: features, plans of every epsilon, and (k, n) integer caps.
+    """Return the parts of a setting at T that are fixed before data: features, plans, integer caps (k, n).
 
-    The first caps are none; those of each epsilon's answers and of its release follow.
+    There is one plan for every epsilon. The first row of caps means no caps. The caps of each epsilon's
+    answers and of its release follow.
     """
     features = features_of(rkhs_setting(setting))
     ridges = (None, *(ridge for ridge in RIDGES if hindsight and 3.0 <= ridge <= 3000.0))
@@ -95,8 +96,8 @@ class ErrorCell(Cell):
     Attributes:
         setting: see `SETTINGS`.
         rounds: T.
-        epsilons: of one answer, or of the release at delta = 1e-6.
-        hindsight: whether the best ridge in hindsight is looked for.
+        epsilons: Epsilons of one answer, or of the release at delta = 1e-6.
+        hindsight: Search for the best ridge in hindsight.
         column: one of the methods that were chosen.
     """
 
@@ -249,7 +250,7 @@ class ContinuumCell(Cell):
     Attributes:
         setting: one of `FINER`.
         rounds: T.
-        epsilon: of one answer.
+        epsilon: Epsilon of one answer.
     """
 
     setting: str
@@ -262,7 +263,7 @@ class ContinuumCell(Cell):
 
     @property
     def clip(self) -> float:
-        """Where rewards are clipped."""
+        """Bound at which rewards are clipped."""
         return reward_clip(bound=1.0, noise=NOISE_SD, rounds=self.rounds, failure_probability=0.05)
 
     def simulate(self, seed: Seed) -> Record:

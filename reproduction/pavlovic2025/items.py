@@ -33,7 +33,7 @@ __all__ = ["STUDY", "LemmaCell", "VolumeCell"]
 
 DELTA = 1e-6
 FAILURE = 0.05
-"""Of the lemmas' bounds."""
+"""Failure probability of the lemmas' bounds."""
 
 
 @lru_cache(maxsize=2)
@@ -43,15 +43,20 @@ def _fine_features(setting: str) -> EigenFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class LemmaCell(Cell):
-    """What standing in for the covariance costs: Lemmas 4.3, 4.4, 6.2 and 7.1, measured beside their bounds.
+    """Error of replacing the covariance: Lemmas 4.3, 4.4, 6.2 and 7.1, measured and bounded.
 
-    At T that the printed form can do: the gap sup |f_Z - f_D| between the estimators with the covariance of
-    Z and of the data (Lemma 6.2), sup |f_Z - f| (Lemma 4.3) beside sup |f_D - f|; the largest |eigenvalue -
-    1| of V^-1/2 V' V^-1/2, V the population covariance, V' that of Z and that of the data, and for Z that of
-    the inverse, which Lemma 4.4 bounds; sup sigma-bar^2 (Lemma 7.1). Both estimators see the same rounds of
-    one world a seed. Bounds are at failure probability .05, B = 1.2, R = .1, F the largest value of the
-    kernel's eigenfunctions that are kept, gamma_T that of the population: the paper's is a supremum and
-    larger, and with it every bound.
+    Measurements, at T for which the printed form is feasible:
+
+    - sup |f_Z - f_D|, between the estimators with the covariance of Z and of the data (Lemma 6.2);
+    - sup |f_Z - f| (Lemma 4.3), and sup |f_D - f|;
+    - the largest |eigenvalue - 1| of V^-1/2 V' V^-1/2, where V is the population covariance, and V' that of Z
+      or of the data;
+    - for Z, the same of the inverse, which Lemma 4.4 bounds;
+    - sup sigma-bar^2 (Lemma 7.1).
+
+    Both estimators see the same rounds, in one world per seed. Bounds use failure probability .05, B = 1.2,
+    R = .1 and gamma_T of the population. F is the largest value of the kernel's eigenfunctions in use. The
+    paper's gamma_T is a supremum, so it and all bounds are larger.
 
     Attributes:
         setting: see `SETTINGS`.
@@ -87,7 +92,7 @@ class LemmaCell(Cell):
 
     @property
     def size(self) -> int:
-        """Of Z."""
+        """Size of Z."""
         return self.rounds * math.ceil(self.rounds / max(1.0, self.gain))
 
     def simulate(self, seed: Seed) -> Record:

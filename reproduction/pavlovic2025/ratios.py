@@ -37,11 +37,11 @@ KERNELS: dict[str, Kernel] = {
     "Matern-3/2 .3": Matern(nu=1.5, lengthscale=0.3),
     "Matern-1/2 .5": Matern(nu=0.5, lengthscale=0.5),
 }
-"""What is searched: all kernels that the estimator is for."""
+"""Kernels that are searched: all that the estimator supports."""
 
 ROUNDS = 1000
 CELLS = 48
-"""Of actions and of contexts."""
+"""Number of cells of actions and of contexts."""
 PUBLISHED_ROUNDS, PUBLISHED_CELLS = 200, 24
 """Rounds and cells of `USCA`, few because its set Z has up to the square of the rounds."""
 

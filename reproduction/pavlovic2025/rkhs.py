@@ -1,8 +1,8 @@
 """Worlds for USCA: functions made of kernel sections over (action, context).
 
-An `RKHSWorld` is f(w) = sum_j a_j k(w, z_j), with centres z_j uniform and weights a_j standard normal, scaled
-to sup |f| = 1 over its cells; rewards are f plus normal noise, clipped to [-B, B], B = 1.2. Everything is a
-function of the seed. For evaluation only: worlds hand out true means.
+An `RKHSWorld` is f(w) = sum_j a_j k(w, z_j), with uniform centres z_j and standard normal weights a_j. f is
+scaled to sup |f| = 1 over its cells. Rewards are f plus normal noise, clipped to [-B, B], B = 1.2. The seed
+determines everything. For evaluation only: worlds return true means.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ BOUND = 1.2
 
 @dataclass(frozen=True, eq=False)
 class RKHSSetting:
-    """What all worlds of one kind share, and policies may know.
+    """Public parameters that all worlds of one kind share.
 
     Attributes:
         name: for tables.

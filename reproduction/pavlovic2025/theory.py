@@ -1,4 +1,4 @@
-r"""What Pavlovic2025's theorems say in numbers.
+r"""Bounds of Pavlovic2025's theorems in numbers.
 
 | where | what | here |
 |---|---|---|
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 SPECTRAL = 28.0 / 17.0
-"""Of Lemma 4.4: (x + 2 x^2/3)/(1 - x - 2 x^2/3) over x at x = 1/4, the largest x that its proof allows."""
+"""Constant of Lemma 4.4: (x + 2 x^2/3)/(1 - x - 2 x^2/3) over x at x = 1/4, the largest x of its proof."""
 
 
 def approximating_pairs(*, rounds: int, gain: float) -> int:
@@ -204,7 +204,7 @@ def error_bound(
 
     Args:
         rounds, gain, failure_probability, points: as in `uniform_error`.
-        epsilon: of the answer.
+        epsilon: Epsilon of the answer.
         dim: d, columns of an action.
         lipschitz: L_f.
         diameter: D_0, of the actions.

@@ -52,7 +52,7 @@ def learn_private(
     Args:
         trial: the people; each has one row.
         epsilon, delta: the total promise, histogram included.
-        noise: of the release and of the histogram.
+        noise: Noise source of the release and of the histogram.
         reference: public guess of the mean reward.
     """
     spent = HISTOGRAM_SHARE * epsilon
@@ -134,7 +134,7 @@ class TrialCell(Cell):
 
     Attributes:
         trial: one of `REFERENCES`.
-        epsilon: in total, at delta = 1e-6.
+        epsilon: Total epsilon, at delta = 1e-6.
     """
 
     trial: str
@@ -145,7 +145,7 @@ class TrialCell(Cell):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a result depends on beside the name and the seed."""
+        """Settings on which a result depends besides the name and the seed."""
         return {"delta": DELTA, "histogram": HISTOGRAM_SHARE, "reference": REFERENCES[self.trial]}
 
     def simulate(self, seed: Seed) -> Record:

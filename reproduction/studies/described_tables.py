@@ -1,19 +1,19 @@
-"""What `run`, `learn` and `local simulate` earn on five tables, each from a file in `examples/tables` alone.
+"""Rewards of `run`, `learn` and `local simulate` on the five tables described in `examples/tables`.
 
     python -m reproduction.studies.described_tables --reps 5 --out reproduction/results/described-tables.json
 
-This command takes, for each table and each report seed 1,000,000, 1,000,001, ..., the first rows in the
-seed's order, as many as the file says in `horizon`, and lets
+For each table and each report seed 1,000,000, 1,000,001, ..., the command uses the first `horizon` rows of
+the file in the seed's order. It compares these ways to decide:
 
-- random choice, the best constant arm of these rows in hindsight and a non-private policy decide about them;
-- the private policy of `run` decide about them, one after the other, and two crude ones beside it;
-- a supervised model that saw the rewards of the others say what can be had, on the first seed's people;
-- `learn` publish once from their log, each row's arm drawn by public coins: what it earns on the next rows,
-  as many, of people it has never seen; beside it the best constant arm of those;
-- the devices of `local simulate` decide, each with one report.
+- random choice, the best constant arm of these rows in hindsight, and a non-private policy;
+- the private policy of `run`, row by row, and two simple private policies;
+- a supervised model that saw the rewards of other users, on the first seed's rows, as a ceiling;
+- the policy that `learn` publishes from a log of these rows, whose arms are drawn by public coins. It decides
+  for as many next rows, of new users, and is compared with the best constant arm of those;
+- the clients of `local simulate`, with one report each.
 
-Every one at two epsilons. Of `learn` noise is secure, as the command's; of the others simulated. All of it is
-an evaluation on data that one may look at.
+Each private policy runs at two epsilons. The noise of `learn` is secure, like the command's; that of the
+others is simulated. All results are evaluations, not releases.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def simulated(world: TableBandit, count: int, epsilon: float) -> float:
 def ways_of(
     described: DescribedTable, table: dict[str, Any], whole: TableBandit, seed: int
 ) -> dict[str, Callable[[], float]]:
-    """What earns a reward, by its name in the results, for the people of one seed."""
+    """Return functions that run each method on one seed's users, by name in the results."""
     ordered = replace(whole, seed=seed)
     count = described.horizon or whole.horizon // 2
     world = replace(ordered, horizon=count)

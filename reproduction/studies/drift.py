@@ -1,7 +1,8 @@
-"""People who change: `python -m reproduction.studies.drift --jobs 2`.
+"""Non-stationarity and central policies: `python -m reproduction.studies.drift --jobs 2`.
 
-What `GPTuning(forget=...)` is worth where a world becomes another at half time, at once or over a fifth of
-the rounds, and what it costs where nothing changes: T = 50,000, (1, 1e-6), of cells pure epsilon 1.
+The study measures the gain of `GPTuning(forget=...)` if a world changes into another at half time, at once or
+over a fifth of the rounds. It also measures the loss if nothing changes. T = 50,000 and (epsilon, delta) is
+(1, 1e-6); cells have pure epsilon 1.
 
 | world | who comes | kind of release |
 |---|---|---|
@@ -66,7 +67,7 @@ HALF_LIFE = 5_000
 WORLDS = ("box", "cells", "smooth", "people")
 POLICIES = ("forget", "stays", "restart", "open", "window", "ldp", "histogram")
 GROWTH = 0.1
-"""Of batches between which policies without privacy learn."""
+"""Growth of the batches after which policies without privacy learn."""
 LDP_CELLS, LDP_WIDTH, LDP_BATCH = 16, 0.25, 100
 """Cells an arm, standard deviations above the mean, and rounds between two looks at the counts."""
 SEEDS, TUNING_SEEDS = range(1_000_000, 1_000_020), range(20_000, 20_008)
@@ -171,7 +172,7 @@ class Anew:
 
 
 class Windowed:
-    """What policies over a window share: the rounds asked last, and when they look again."""
+    """Base of policies that learn from a window of the last rounds, at given rounds."""
 
     user_ids = False
     batch_boundaries: tuple[int, ...]

@@ -1,10 +1,11 @@
-"""People who change, and trust nobody: `python -m reproduction.studies.drift_local`.
+"""Non-stationarity and local learners: `python -m reproduction.studies.drift_local`.
 
-What `forget` is worth for local learners where a world becomes another at half time, at once or over a fifth
-of the people, and what it costs where nothing changes: contexts of two columns, four arms, one report a
-person (`reproduction/studies/drift.py`'s world `smooth`), 40,000 and 160,000 people, epsilon 2 and 4.
+The study measures the gain of `forget` if a world changes into another at half time, at once or over a fifth
+of the users. It also measures the loss if nothing changes. Contexts have two columns, there are four arms,
+and each user sends one report (world `smooth` of `reproduction/studies/drift.py`). There are 40,000 or
+160,000 users at epsilon 2 and 4.
 
-| policy | what it is |
+| policy | description |
 |---|---|
 | `forget` | the learner `questions` with a half-life of a share `HALF_LIFE` of all people |
 | `stays` | the same without |
@@ -41,7 +42,7 @@ from reproduction.studies.drift import CHANGES, LDP_BATCH, CorruptUCB, sections
 
 PEOPLE, EPSILONS, ARMS, VERSIONS = (40_000, 160_000), (2.0, 4.0), 4, 200
 HALF_LIFE = 0.1
-"""Of all people; chosen on tuning seeds."""
+"""Half-life as a share of all users; chosen on tuning seeds."""
 POLICIES = ("forget", "stays", "knows", "restart", "smooth", "smooth stays", "ldp")
 SEEDS, TUNING_SEEDS = range(1_000_000, 1_000_005), range(20_000, 20_003)
 PARTS = {"before": (0.0, 0.5), "after": (0.5, 1.0), "last": (0.8, 1.0)}

@@ -3,10 +3,13 @@
     python -m reproduction.studies.feature_norms            # norms: seconds
     python -m reproduction.studies.feature_norms --regret   # and regret in three worlds: half a minute
 
-Noise is calibrated to features of length one. The table shows, for squared exponential kernels on unit boxes,
-the share of the kernel's variance that the default 20 features hold, the 99% quantile of their length under
-the uniform law, the longest that a search from the landmarks and the longest sampled points finds (a lower
-bound of the supremum: no proven bound can be below it), and the `scale` that `MercerFeatures` takes.
+Noise is calibrated to features of length one. For squared exponential kernels on unit boxes, the table shows:
+
+- the share of the kernel's variance in the default 20 features;
+- the 99% quantile of their length under the uniform distribution;
+- the largest length found by a search from the landmarks and the longest sampled points. It is a lower bound
+  of the supremum, so no proven bound can be below it;
+- the `scale` that `MercerFeatures` uses.
 """
 
 import argparse

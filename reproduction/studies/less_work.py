@@ -1,4 +1,4 @@
-"""What ways to do less work in the regression cost in reward: `python -m reproduction.studies.less_work`.
+"""Loss of reward from doing less work in the regression: `python -m reproduction.studies.less_work`.
 
 *Unresolved*: weights of features that the rounds cannot resolve keep their prior law; how much
 they may make up together, as a part of the variance of a mean of all rewards
@@ -30,7 +30,7 @@ from reproduction.studies.releases import world_of
 
 HORIZON = 1_000
 PARTS = (0.0, 0.01, 0.1, 0.25, 1.0)
-"""Of the variance of a mean of all rewards, that what is left out may make up."""
+"""Largest share of the variance of a mean of all rewards that omitted weights may have."""
 
 
 class World(NamedTuple):

@@ -39,9 +39,9 @@ MOST_COLUMNS, MOST_CATEGORIES = 10, 12
 
 @dataclass(frozen=True)
 class Table:
-    """Where a table comes from: package and item, the outcome, cuts between brackets, and columns.
+    """Source of a table: package and item, outcome, cuts between brackets, and columns.
 
-    A column's bounds are a range's; None is a category, rare ones together.
+    A column has the bounds of its range, or None if it is categorical; rare categories are merged.
     """
 
     source: tuple[str, str]

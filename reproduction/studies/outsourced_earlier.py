@@ -1,9 +1,10 @@
 """The modeler as it was before exploration adapted to what was fitted: a page shows what was gained.
 
-GP-UCB over rows with the fixed weight `DEFAULT_EXPLORATION`, whatever share of an answer positions explain;
-one lengthscale for all columns, a prior median of .35 half widths, and the variance that no position explains
-at most three times the kernel's, with an exponential prior. All else, the posterior over noisy rows and when
-hyperparameters are fitted again, is as in `outsourced.modeler`. It maximises, and takes one row at a time.
+It is GP-UCB over rows with the fixed weight `DEFAULT_EXPLORATION`, for any share of an answer that positions
+explain. All columns have one lengthscale, with a prior median of .35 half widths. The variance that no
+position explains is at most three times the kernel's, with an exponential prior. The posterior over noisy
+rows and the schedule of fitting hyperparameters are those of `outsourced.modeler`. It maximises, one row at a
+time.
 """
 
 import math

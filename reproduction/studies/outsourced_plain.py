@@ -3,9 +3,9 @@
     python -m reproduction.studies.outsourced_plain --records records \\
         --out reproduction/results/outsourced-plain.json
 
-Fifty rows are asked for, none twice. Every method sees the same release (L2-Laplace rows, simulated noise, a
-privacy distance of 1 in a cube whose corners are 50 apart) and the same answers, seed by seed, and begins
-with the same five rows.
+Each method requests fifty different rows. For a given seed, all methods see the same release and the same
+answers, and begin with the same five rows. The release has L2-Laplace rows with simulated noise, at a privacy
+distance of 1 in a cube whose corners are 50 apart.
 
 - `modeler`: `Modeler(horizon=50)`, the kernel unknown;
 - `plain GP`: takes the published rows for the positions. Squared-exponential kernel with one lengthscale;

@@ -12,8 +12,8 @@ Fifty rows are asked for, none twice; the privacy distance is 1 in a cube whose 
 - `earlier modeler`: on the same noisy rows, the rule before exploration adapted (`outsourced_earlier.py`);
 - `random`: any rows, computed exactly.
 
-What counts: the mean of the rows asked (standard deviations above the table's mean), simple regret (the
-table's best value minus the best that was found) and how many of the 50 rows are in the table's top 1%.
+The scores are the mean of the requested rows (standard deviations above the table's mean), and simple regret:
+the table's best value minus the best that was found. The third is the number of the 50 rows in the top 1%.
 `--which tuning` runs what constants were chosen on, `--which report` (the default) the eight tables that they
 were not. Seeds of reports begin at 1,000,000; the table is the same for every seed. A run that was stopped
 goes on.
@@ -53,7 +53,7 @@ EPSILONS = (3.0, 8.0)
 MODELER, NEAREST, OPEN, RANDOM = "modeler", "nearest", "open modeler", "random"
 EARLIER = "earlier modeler"
 FIRST, BEST = 5, 3
-"""Of the crude rule: rows at random, and best answers that it stays near."""
+"""Settings of the simple rule: number of random rows, and number of best answers near which it searches."""
 
 
 class Searcher(Protocol):
@@ -92,7 +92,7 @@ class NearestToTheBest:
 
 
 def at_random(values: np.ndarray) -> Record:
-    """What counts, on average over all choices of rows, exactly."""
+    """Return the exact scores of random rows, on average over all choices."""
     sorted_values, n = np.sort(values), len(values)
     places = np.arange(HORIZON, n + 1)  # P(all rows are among the i smallest) = C(i, 50)/C(n, 50)
     logs = gammaln(places + 1) - gammaln(places - HORIZON + 1)

@@ -173,7 +173,7 @@ def reward_of(one: Run, order: Order) -> float:
 
 
 def _promise(one: Run, order: Order, horizon: int) -> dict[str, Any]:
-    """What central policies are told: public facts alone."""
+    """Return the arguments of central policies, which are public facts."""
     return {
         "contexts": order.people.schema,
         "arms": list(range(order.arms)),
@@ -274,7 +274,7 @@ def together(runs: list[Run], folder: Path, most: int | None, versions: dict[tup
 
 
 def run_missing(runs: Sequence[Run], folder: Path, *, jobs: int, most: int | None) -> None:
-    """What has no file yet."""
+    """Run everything that has no file yet."""
     waiting: dict[tuple[str, str, int], list[Run]] = {}
     for one in runs:
         if not one.file(folder).exists():

@@ -40,10 +40,10 @@ CHOSEN = Path(__file__).resolve().parents[1] / "results" / "panel-tuning.json"
 
 @dataclass(frozen=True)
 class Setup:
-    """What is public.
+    """Public settings of a baseline.
 
     Args:
-        categories: of every column, 0 for a number in [0, 1].
+        categories: Number of categories of every column; 0 for a number in [0, 1].
         arms: how many.
         epsilon: promise, with `DELTA` of central baselines; None: no privacy.
         people: how many come in all, or the rows of the log.
@@ -69,9 +69,9 @@ def features(setup: Setup, contexts: Array, design: str, bound: float) -> Array:
     """Rows (n, m) of norm at most one: the design of a linear model.
 
     Args:
-        design: `linear` (a constant, numbers in [-1, 1], indicators of categories), `squares` (squares of
-            numbers too), `bins` (indicators of six bins of every number instead) or `products` (squares, and
-            products of pairs of entries of two columns).
+        design: `linear` has a constant, numbers in [-1, 1] and indicators of categories. `squares` adds
+            squares of numbers. `bins` has indicators of six bins of every number instead. `products` has
+            squares, and products of pairs of entries of two columns.
         bound: rows are divided by this share of the largest norm, and shortened where they are longer than 1.
     """
     own: list[Array] = []
@@ -109,7 +109,7 @@ class Central:
     """A learner from blocks of people.
 
     Args:
-        setup: what is public.
+        setup: Public settings.
         constants: chosen on tuning tables.
         rng: noise, and public coins of the learner.
     """
@@ -119,7 +119,7 @@ class Central:
 
     @property
     def again(self) -> bool:
-        """Whether it learns from blocks whose arms are not uniform too, or from the first block alone."""
+        """True if it also learns from blocks whose arms are not uniform, after the first block."""
         return bool(self.constants.get("again", True))
 
     def learn(self, contexts: Array, arms: Array, rewards: Array, *, uniform: bool) -> None:
@@ -336,10 +336,10 @@ class Boosted(Central):
     A block releases, per column, counts of people by bin and arm; in its first block equal counts make the
     bins of numbers, and arms have their means. Then it takes every column in turn, several rounds: a random
     split of the bins into leaves (public coins), the sum in every leaf and arm of what is left of rewards,
-    and a step towards its mean. Privacy: a share w of the budget is for d tables of counts, w/d each, in
-    which replacing a person moves two cells by one: sensitivity sqrt(2). The rest is for T rounds of d sums
-    of residuals, clipped to [-C, C], and one of arms, in equal shares: in each two cells move by at most C,
-    or one by 2 C, so the sensitivity is 2 C.
+    and a step towards its mean. Privacy: a share w of the budget is for d tables of counts, w/d each.
+    Replacing one user changes two cells by at most one, so the sensitivity is sqrt(2). The rest is for T
+    rounds of d sums of residuals, clipped to [-C, C], and one of arms, in equal shares. In each, two cells
+    change by at most C, or one by at most 2 C, so the sensitivity is 2 C.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -372,7 +372,7 @@ class Boosted(Central):
         self.boost(places, arms, z, fitted, counts)
 
     def share(self) -> float:
-        """Of the budget, for one table of residuals: arm means are one more of those of a block."""
+        """Share of the budget for one table of residuals; arm means count as one more table per block."""
         tables = self.constants["rounds"] * len(self.setup.categories) + 1
         return float((1.0 - self.constants["counts"]) / tables)
 
@@ -439,10 +439,11 @@ class Boosted(Central):
 class OneColumn(Central):
     """A histogram of the column that explains most, chosen from noisy histograms of all.
 
-    Successes and failures by bin and arm. Privacy: the first block spends a share w of (epsilon, delta) on
-    all d columns, in each of which replacing a person moves two counts by one (2 d in L1, sqrt(2 d) in L2),
-    and the rest on the chosen one; later blocks spend everything on that. Each has Laplace or Gaussian noise,
-    whichever is less (a public choice), and shares add up (basic composition).
+    It counts successes and failures by bin and arm. Privacy: the first block spends a share w of (epsilon,
+    delta) on all d columns. Replacing one user changes two counts of each column by at most one (2 d in L1,
+    sqrt(2 d) in L2). The first block spends the rest on the chosen column, and later blocks spend everything
+    on it. Each has Laplace or Gaussian noise, whichever is less (a public choice), and shares add up (basic
+    composition).
     """
 
     def __init__(self, *args: Any) -> None:
@@ -841,10 +842,10 @@ def local_ridge(setup: Setup, contexts: Array, rewards: Array, c: Constants, rng
 def in_ball(vectors: Array, epsilon: float, rng: np.random.Generator) -> Array:
     """Unbiased epsilon-private reports (n, m) of vectors, shortened to norm 1.
 
-    The mechanism of Duchi, Jordan and Wainwright (2018) for the Euclidean ball: a vector is rounded at random
-    to the sphere, and a uniform vector of its half-sphere is sent, or of the other one with chance
-    1/(1 + e^epsilon). Both half-spheres have the same area, so the density of a report changes by a factor of
-    at most e^epsilon between any two inputs.
+    This is the mechanism of Duchi, Jordan and Wainwright (2018) for the Euclidean ball. A vector is randomly
+    rounded to the sphere, and a uniform vector of its half-sphere is sent. With probability 1/(1 + e^epsilon)
+    it is a uniform vector of the other half-sphere. Both half-spheres have the same area, so the density of a
+    report changes by a factor of at most e^epsilon between any two inputs.
     """
     n, m = vectors.shape
     norm = np.linalg.norm(vectors, axis=1)

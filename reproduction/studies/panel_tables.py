@@ -42,9 +42,9 @@ class Table:
 
     Args:
         spec: outcome, cuts and columns; None: made up.
-        kinds: of `KINDS`.
-        about: what people and arms are.
-        most: of an outcome of classes, how many stay by themselves; others are one arm.
+        kinds: Kinds of the table, from `KINDS`.
+        about: Description of users and arms.
+        most: Number of classes of an outcome that have their own arm; all others share one.
         base: the table that this one is made from.
     """
 
@@ -301,7 +301,7 @@ def people(name: str, folder: Path | None = None) -> People:
     """The table of this name.
 
     Args:
-        folder: where tables are kept that were read before; None: it is read from the package.
+        folder: Folder with saved tables; None reads the package.
 
     Raises:
         KeyError: no such table.
@@ -346,14 +346,14 @@ def read(table: Table) -> People:
 
 
 def widened(own: People) -> People:
-    """The same people, whose numbers fill 8% of a range that is declared too wide, in its lower half."""
+    """Return users with declared ranges that are too wide: numbers fill 8% of them, in the lower half."""
     numbers = np.array(own.categories) == 0
     contexts = np.where(numbers, 0.2 + own.contexts / TOO_WIDE, own.contexts)
     return People(contexts, own.rewards, own.categories, own.means)
 
 
 def padded(own: People) -> People:
-    """The same people with columns that say nothing: every third a category, others numbers."""
+    """Return users with additional irrelevant columns: every third is categorical, the others numbers."""
     rng = np.random.default_rng([1, IRRELEVANT])
     codes = tuple(int(rng.integers(2, 6)) if place % 3 == 0 else 0 for place in range(IRRELEVANT))
     drawn = rng.beta(2.0, 3.0, (len(own.contexts), IRRELEVANT))

@@ -1,12 +1,13 @@
-"""What contexts and arms cost beside candidate rows: time of an ask and a tell, and reward.
+"""Cost of contexts and arms compared with candidate rows: time of `ask` and `tell`, and reward.
 
-`python -m reproduction.studies.people_and_arms [--table synthetic-income] [--horizon 20000] [--reps 4]` asks
-a `GPBandit` about the same people twice, as dicts with `contexts=` and `arms=`, and as matrices of the same
-encoded rows, and prints the median time of an ask and a tell in the second half of 2,000 rounds (a posterior
-is there; releases do not count in a median). Then it runs the defaults of `contexts=` and `arms=`, and the
-policy of the table study, beside uniform choice and every constant arm, over tuning seeds 0, 1, ... of the
-table. All are evaluations on data that one may
-look at.
+    python -m reproduction.studies.people_and_arms [--table synthetic-income] [--horizon 20000] [--reps 4]
+
+The command runs a `GPBandit` on the same users twice: as dicts with `contexts=` and `arms=`, and as matrices
+of the same encoded rows. It prints the median time of an `ask` and a `tell` in the second half of 2,000
+rounds. A posterior exists by then, and a median ignores the time of releases.
+
+Then it runs the defaults of `contexts=` and `arms=`, the policy of the table study, uniform choice and every
+constant arm, over tuning seeds 0, 1, ... of the table. All results are evaluations, not releases.
 """
 
 import argparse
@@ -59,7 +60,7 @@ def constant(table: TableBandit, code: int) -> dpb.lab.baselines.ConstantArm:
 
 
 def as_dicts(table: TableBandit, contexts: np.ndarray) -> list[dict[str, object]]:
-    """What an app would hold of encoded people."""
+    """Return the dicts that an app would have for encoded users."""
 
     def value(column, share):
         if isinstance(column, dpb.Categories):

@@ -223,7 +223,7 @@ def learned(cell: Cell, people: People, log: tuple[np.ndarray, ...], new: np.nda
 
 
 def kept(cell: Cell, path: Path | None, rows: int | None, folder: Path) -> dict[str, float | str | int]:
-    """What a cell's file says, which is written where there is none."""
+    """Return the content of a cell's file, which is created first if it does not exist."""
     file = folder / cell.file
     if not file.exists():
         found = (live if cell.group == "online" else from_log)(cell, path, rows)
@@ -252,7 +252,7 @@ def cells_of(which: str, seeds: int, only: list[str] | None, group: str = "onlin
 
 
 def said_of(records: list[dict], method: str, epsilon: float, *, best: float) -> dict[str, float]:
-    """What a release said of itself, where it did: expected error, what it was, and coverage."""
+    """Return a release's predicted error, its true error and the coverage, if the release predicts one."""
     own = [one for one in records if (one["method"], one["epsilon"]) == (method, epsilon)]
     if any(one.get("expected") is None for one in own):
         return {}

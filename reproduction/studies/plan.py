@@ -1,23 +1,25 @@
 """Do plans hold? Plans are made from the public facts of worlds, and the worlds themselves are then run.
 
-`python -m reproduction.studies.plan FOLDER --out FILE` plans on every world of a folder and compares
-with what really happens there: the coverage of planned shares, the width of their intervals, and whether the
-recommended epsilon reaches the target and is at most twice the smallest that does. What is done is kept
-beside the output, and a run that was broken off goes on. In two processes: `--part 1/2` and `--part 2/2` run
-half of the worlds each into the same records; the same command without `--part` then runs what is missing
-and writes the result. `--first-seed` is of the truth (from 1,000,000 on; worlds that nobody who wrote the
-code has seen take seeds from 9,000,000). True shares are means of `--reps` runs: of a few thousand people six
-runs say them to a tenth, which an interval has to hold too; more runs are the fairer judge. The constants of
+`python -m reproduction.studies.plan FOLDER --out FILE` plans on every world of a folder and compares with the
+true results. It measures the coverage of predicted shares, the width of their intervals, and if the
+recommended epsilon reaches the target and is at most twice the smallest that does. Records are saved beside
+the output, and an interrupted run resumes. For two processes, `--part 1/2` and `--part 2/2` run half of
+the worlds each into the same records. The same command without `--part` then runs the rest and writes the
+result.
+
+`--first-seed` is the first seed of the true results: 1,000,000 or more, and 9,000,000 or more for worlds that
+no author of the code has seen. True shares are means of `--reps` runs. With a few thousand users, six runs
+give them to about a tenth; more runs judge intervals more fairly. The constants of
 `dpbandits.lab.planning.answers` come from `reproduction/tuning/plan_constants.py`, which sees
 `reproduction/tuning/plan_tuning` alone.
 
 **A world** is one of:
 
-1. `NAME.toml` and `NAME.py`, a made-up world. The TOML file holds what its maker would tell a stranger, in
-   the format of `dpbandits.lab.planning.facts`: [columns.*], and [plan] with `arms`, `users` (people to come,
-   5,000 to 20,000 keep this fast), `base_rate`, `effect`, and, where known, `personal`, `smoothness`,
-   `relevant`, `rates`, `segments`, `low` and `high`. A number stands for a tenth more or less, two numbers
-   for all between: say what is believed, and let the truth lie within. The Python file has one function::
+1. `NAME.toml` and `NAME.py`, a synthetic world. The TOML file has the public facts of its author, in the
+   format of `dpbandits.lab.planning.facts`: [columns.*] and [plan]. [plan] has `arms`, `users` (5,000 to
+   20,000 keep this fast), `base_rate` and `effect`. Where known, it has `personal`, `smoothness`, `relevant`,
+   `rates`, `segments`, `low` and `high`. One number means that number give or take a tenth, and two numbers
+   are bounds. The truth should lie within the bounds. The Python file has one function::
 
        def draw(n, rng):
            '''People and what they would be paid.
@@ -64,10 +66,10 @@ MOST_PEOPLE = 20_000
 DELTA = 1e-6
 
 SAID = ("facts", "rates", "segments")
-"""What may be said of arms, beside base rate and effect: nothing, every arm's rate, and segments too."""
+"""Kinds of facts about arms besides base rate and effect: none, every arm's rate, and also segments."""
 
 WRONG = (DPBanditsError, ArithmeticError, AttributeError, ImportError, LookupError, TypeError, ValueError)
-"""What a stranger's files may raise: it is told, and the other worlds are run."""
+"""Errors that files of other authors may raise. They are reported, and the other worlds are run."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,10 @@ def truth(held: Held, found: Any, seeds: range, records: Path, jobs: int) -> tup
 
 
 def smallest_epsilon(curve: list[tuple[float, float]]) -> float | None:
-    """Where the true share, made increasing, first reaches the target, between epsilons by logarithms."""
+    """Return the epsilon at which the true share, made increasing, first reaches the target.
+
+    Between epsilons it is interpolated by logarithms.
+    """
     from scipy.optimize import isotonic_regression
 
     shares = isotonic_regression([share for _, share in curve]).x

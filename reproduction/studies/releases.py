@@ -59,7 +59,7 @@ RUNS = Path(__file__).resolve().parents[2] / "build" / "releases.jsonl"
 SEEDS_A_JOB = 4
 KINDS = ("cells", "features", "ridge", "histogram")
 EARLIER_SEEDS = range(300, 490)
-"""Of the worlds below: constants of cells were found on them, and chosen again on tuning worlds."""
+"""Earlier seeds of the worlds below. Constants of cells were found on them, then chosen on tuning worlds."""
 FIGURES: dict[str, dict[str, Any]] = {
     "figure1": {},
     "figure1-skewed": {"crowd": 0.7},
@@ -70,7 +70,8 @@ FIGURES: dict[str, dict[str, Any]] = {
 
 
 FIRST_SEEDS = {"rule": 3_000, "figures": 2_000_000}
-"""Of groups; others begin at 1,000,000. On `figures` with these one constant was decided: they are new."""
+"""First seeds of groups; others begin at 1,000,000. The seeds of `figures` are new because one constant was
+chosen on the usual ones."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ CRUDE = {"ridge": PrivateRidge, "histogram": CellHistogram}
 
 
 def box_around(domain: Domain) -> Domain:
-    """What crude yardsticks learn over: they know boxes only."""
+    """Return the domain of simple baselines, which support boxes only."""
     if not isinstance(domain, Ball):
         return domain
     centre = np.asarray(domain.centre)
@@ -257,7 +258,7 @@ def code_version() -> str:
 
 
 def row_of(line: Line, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the table says of a line."""
+    """Return the table's row for a line."""
     regret = np.array([record["regret"] for record in records])
     random = np.array([record["random"] for record in records])
     row = {**asdict(line), "seeds": len(records), "first_seed": line.first_seed}

@@ -2,11 +2,11 @@
 
     python -m reproduction.studies.service_income [--horizon 1500] [--orders 3] [--out FILE.json]
 
-A service on loopback is asked and told by `RemotePolicy`, one person at a time; a `GPBandit` of this process,
-with the same contexts, arms, promise and public seed, meets the same people in the same order. The service
-draws its noise from the operating system; here both have the same simulated noise instead, so that every
-decision can be compared, and with it the reward. Orders are of tuning seeds 0, 1, ...: an evaluation on data
-that one may look at.
+`RemotePolicy` uses a service on loopback for one user at a time. A `GPBandit` in this process has the same
+contexts, arms, guarantee and public seed, and decides for the same users in the same order. A service
+normally takes its noise from the operating system. Here both have the same simulated noise, so that all
+decisions and rewards can be compared. Orders have tuning seeds 0, 1, ...: this is an evaluation, not a
+release.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def asked_for(table: TableBandit) -> dict[str, Any]:
 
 
 def by_hand(table: TableBandit) -> GPBandit:
-    """The same in this process."""
+    """Return the same policy in this process."""
     return GPBandit(
         contexts=table.schema,
         arms=table.arms.labels,

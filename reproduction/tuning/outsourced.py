@@ -62,7 +62,7 @@ class TuningCell(Cell):
 
     @property
     def settings(self) -> Record:
-        """What a result depends on beside the seed."""
+        """Settings on which a result depends besides the seed."""
         return {"horizon": HORIZON, "constants": VARIANTS[self.variant], "epsilon": EPSILON}
 
     def simulate(self, seed: int) -> Record:

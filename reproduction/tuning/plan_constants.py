@@ -1,20 +1,25 @@
-"""What intervals of plans rest on.
+"""Tuning of the constants of plans' prediction intervals.
 
     python -m reproduction.tuning.plan_constants reproduction/tuning/plan_tuning --out FILE
 
-Plans on every world of the tuning folder, runs the worlds themselves (both as `reproduction/studies/plan.py`
-does, with its records), and looks for the constants of `dpbandits.lab.planning.answers` with which intervals
-are narrowest in the median, of plans with all simulated worlds and with half of them: for given constants
-every world's intervals are made so long that they hold a part of the true shares of all other worlds of its
-kind, and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that
-is taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
-together. Worlds drawn from facts and resampled tables have constants of their own, and with `--told rates` so
-have facts that say every arm's rate, with `--told segments` those that say what arms pay in segments. With
-`--most-error` true shares that are known worse are left out: intervals are to hold the truth, not what few
-runs make of it. Seeds of the truth are
-below 1,000,000, but for the worlds of `REPORTED`. The frontier says what other levels cost, in the same way;
-`sets` says what each set of worlds is covered by where all is chosen from the other sets, which is closest to
-what a stranger's worlds do to it.
+The command plans on every world of the tuning folder and runs the worlds themselves, both as
+`reproduction/studies/plan.py` does, with its records. Then it searches for the constants of
+`dpbandits.lab.planning.answers` with the narrowest intervals in the median. Plans use all simulated worlds,
+or half of them.
+
+For given constants, each world's intervals are scaled so that they contain a given part of the true shares of
+all other worlds of its kind. This part is the smallest with which `ASKED` of the worlds' own shares are
+covered too. The final factor covers that part of all shares. All shares of a world together
+count as one, because they are dependent.
+
+Worlds drawn from facts and resampled tables have their own constants. So have facts with every arm's rate
+(`--told rates`) and facts with rates in segments (`--told segments`). `--most-error` leaves out true shares
+with a larger error, because intervals should cover the truth and not the noise of few runs. Seeds of the
+truth are below 1,000,000, except for the worlds of `REPORTED`.
+
+The frontier shows the cost of other levels, computed in the same way. `sets` shows the coverage of each set
+of worlds if everything is chosen on the other sets. This is closest to the coverage on worlds of other
+authors.
 """
 
 import argparse
@@ -34,7 +39,7 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHAPES = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25)
 BETWEEN = (0.02, 0.05, 0.1, 0.15)
 EDGES = (0.03, 0.12, 0.4)
-"""What is tried."""
+"""Levels, and values of `shapes`, `between` and `edge` that are tried."""
 
 ASKED = LEVEL + 0.04
 """Part of a world's own shares that intervals of the others hold, in the mean over worlds. The margin is
@@ -123,8 +128,8 @@ def planned(held: Held, found: Any, rows: list[Any], most_error: float = np.inf)
 def misses(curves: list[Planned], apart: Apart) -> tuple[Any, Any, Any]:
     """(n,) worlds, misses in half widths, and half widths, of all places that have a true share.
 
-    Of plans with all simulated worlds and of plans with the first half of them: what more worlds do to
-    intervals is chosen as well.
+    Plans use all simulated worlds, or the first half of them. The effect of more worlds on intervals is
+    therefore tuned too.
     """
     worlds, miss, halves = [], [], []
     for (world, _, curve, true), half in itertools.product(curves, (False, True)):
@@ -228,7 +233,7 @@ def without_sets(curves: list[Planned]) -> list[dict[str, Any]]:
 
 
 def says(facts: Facts, told: str) -> bool:
-    """Whether rates are among the facts, or segments that tell enough for bands of their own."""
+    """Return True if the facts have rates, or segments that allow the narrower intervals `OF_SEGMENTS`."""
     return apart_of(facts) is answers.OF_SEGMENTS if told == "segments" else facts.believed_rates is not None
 
 

@@ -6,11 +6,11 @@ segments. This adds to each what somebody who knows the decision would say.
 `[plan.rates]`: a range about the true rate whose half width is drawn between `WIDTHS` of the effect and whose
 middle is off by up to `OFF` of that.
 
-`[plan.segments.*]`: of every column which part of the people is in each segment, off by up to `PEOPLE_OFF` of
-itself; and of the one to three columns whose segments tell most of what differs between people, what every
-arm pays there: ranges like those of rates, but with half widths between `SEGMENT_WIDTHS`. Segments are the
-categories, or two to four parts of a range, in half of the worlds near those edges that tell most and in the
-others near equal parts of the people.
+`[plan.segments.*]`: for every column, the share of users in each segment, with an error of up to `PEOPLE_OFF`
+of itself. One to three columns, whose segments differ most, also have the mean reward of every arm in each
+segment. These are ranges like those of rates, with half widths between `SEGMENT_WIDTHS`. Segments are the
+categories, or two to four parts of a range. In half of the worlds, the edges are near the most informative
+ones; in the others, the parts have nearly equal numbers of users.
 
 Drawn once, by seeds of the file's number; what is true is a mean over `PEOPLE`.
 """
@@ -31,11 +31,11 @@ SEGMENT_WIDTHS, PEOPLE_OFF = (0.12, 0.4), 0.15
 LEAST_TOLD, LEAST_PEOPLE = 0.05, 0.01
 PEOPLE, FIRST_SEED, COIN = 40_000, 20_000, 20_261_123
 ROOM = 0.02
-"""Of the range, which rates stay away from its ends."""
+"""Smallest distance of rates from the ends of the range, as a share of the range."""
 
 
 def _range(rate: float, half: float, world: TableBandit, rng: np.random.Generator) -> str:
-    """What somebody says of a mean reward who is off by a part of `half`."""
+    """Return the stated bounds of a mean reward, whose middle is off by a part of `half`."""
     digits = max(0, math.ceil(-math.log10(half)) + 1)
     bounds = world.reward_range
     room = ROOM * bounds.width
@@ -99,7 +99,7 @@ def segments_said(held: Held, number: int) -> str:
 
 
 def _told(segments: IntArray, count: int, means: FloatArray) -> float:
-    """What giving every segment its best arm earns above the best arm for all."""
+    """Return the mean reward of each segment's best arm, minus that of the best arm for everybody."""
     sums = np.stack([np.bincount(segments, arm, minlength=count) for arm in means.T], axis=1)
     return float(sums.max(axis=1).sum() / len(means) - means.mean(axis=0).max())
 
@@ -107,7 +107,7 @@ def _told(segments: IntArray, count: int, means: FloatArray) -> float:
 def _edges(
     column: Range, own: FloatArray, means: FloatArray, rng: np.random.Generator, *, telling: bool
 ) -> list[float]:
-    """Where somebody draws the lines: round numbers, off by some people."""
+    """Return edges of segments as a person would choose them: round numbers, off by some users."""
     count = int(rng.integers(1, 4))
     if telling:
         places = np.quantile(own, np.clip(np.linspace(0.1, 0.9, 9) + rng.uniform(-0.04, 0.04, 9), 0.03, 0.97))

@@ -2,11 +2,11 @@
 
     python -m reproduction.tuning.question_neighbours --out reproduction/results/question-neighbours.json
 
-Each constant is moved down and up by itself. The same crowds of all tuning worlds run with it and without
-it; the score is the mean over worlds and crowds of how much larger regret is, as a share of the regret with
-all constants as they are. Seeds are below 1,000,000, and no results page shows these worlds. What is ahead by
-two standard errors is run again on other seeds; only what is ahead twice would be taken. A line a crowd is
-kept beside the output, and a run that was broken off goes on.
+Each constant is lowered and raised alone, on the same crowds of all tuning worlds. The score is the mean
+relative increase of regret over worlds and crowds, compared with the present constants. Seeds are below
+1,000,000, and no results page shows these worlds. A value that is better by two standard errors is run again
+on other seeds. Only a value that is better twice would be used. One line per crowd is saved beside the
+output, and an interrupted run resumes.
 """
 
 import argparse

@@ -185,7 +185,7 @@ LONG_AND_SHORT = (
 """Worlds or tables, with epsilon and people."""
 
 NEW_PEOPLE = 1_000
-"""Whom what is learned from a log decides for."""
+"""Number of new users for whom the policy learned from a log decides."""
 
 ANSWERS, ANSWER_EPSILON = 80, 0.5
 """How many of them are answered one by one; what is learned is the same for any number of answers."""
@@ -202,7 +202,7 @@ STAGES = {"screened": 20_000, "confirmed": 30_000}
 
 
 class Constant(NamedTuple):
-    """Where a constant stands, in all modules or classes that hold it, its name there, its neighbours."""
+    """A constant: the modules or classes that define it, its name there, and its neighbouring values."""
 
     owners: tuple[Any, ...]
     name: str
@@ -572,7 +572,7 @@ def changed(constant: Constant | None, value: Any) -> Iterator[None]:
 
 @lru_cache(maxsize=32)
 def features_of(dim: int, n_features: int) -> tuple[dpb.Box, MercerFeatures]:
-    """What is learned in a box of so many columns, as in `releases.py`."""
+    """Return a box of `dim` columns and its features, as in `releases.py`."""
     box = dpb.Box(low=np.zeros(dim), high=np.ones(dim))
     kernel = SquaredExponential(lengthscale=0.3 * dim**0.5)
     m = n_features
@@ -605,7 +605,7 @@ class TuningCell(Cell):
 
     @property
     def settings(self) -> Record:
-        """What a result depends on beside the seed: all values of the constants."""
+        """Settings on which a result depends besides the seed: all values of the constants."""
         return {
             f"{group} {name}": str(constant.present)
             for group, own in GROUPS.items()
@@ -614,7 +614,7 @@ class TuningCell(Cell):
         }
 
     def simulate(self, seed: int) -> Record:
-        """What is lost in one run."""
+        """Return the record of one run."""
         own = GROUPS[self.group]
         with changed(own.constants.get(self.constant), self.value):
             if own.way in ("log", "weighted"):
@@ -688,7 +688,7 @@ class TuningCell(Cell):
         return float(lost.sum() / (truth.max(axis=1) - truth.mean(axis=1)).sum())
 
     def _logged(self, seed: int, *, weighted: bool) -> Record:
-        """Where `weighted`, six rows of ten had an arm that followed from their first column."""
+        """Run a case on a log; if `weighted`, the first column determines the arm of six rows of ten."""
         people = tuning_table(self.world, self.horizon + NEW_PEOPLE, seed)
         rng, arms, n = np.random.default_rng([seed, 1]), people.rewards.shape[1], self.horizon
         chances = np.full((n, arms), 1.0 / arms)
