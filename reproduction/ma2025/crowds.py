@@ -65,8 +65,9 @@ class ABSE:
     """Adaptively binned successive elimination: arrays over nodes and arms.
 
     Bins of side |B| pull their arms in turn. The interval has the width
-    U = width sqrt(2 log(n |B|^(2 + dim))/pulls). An arm is dropped when its mean is below the best by more than U. A bin is split when U is
-    below |B|, the largest change of a reward with Lipschitz constant 1 in the bin.
+    U = width sqrt(2 log(n |B|^(2 + dim))/pulls). An arm is dropped when its mean is below the best by more
+    than U. A bin is split when U is below |B|, the largest change of a reward with Lipschitz constant 1 in
+    the bin.
 
     Args:
         dim: number of context columns.

@@ -9,8 +9,8 @@ or half of them.
 
 For given constants, each world's intervals are scaled so that they contain a given part of the true shares of
 all other worlds of its kind. This part is the smallest with which `ASKED` of the worlds' own shares are
-covered too. The final factor covers that part of all shares. All shares of a world together
-count as one, because they are dependent.
+covered too. The final factor covers that part of all shares. All shares of a world together count as one,
+because they are dependent.
 
 Worlds drawn from facts and resampled tables have their own constants. So have facts with every arm's rate
 (`--told rates`) and facts with rates in segments (`--told segments`). `--most-error` leaves out true shares
