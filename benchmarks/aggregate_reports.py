@@ -4,12 +4,12 @@
     python -m benchmarks.aggregate_reports --reports 1000000 --files 16
     python -m benchmarks.aggregate_reports --database --folder FOLDER --out reproduction/results/counting.json
 
-With `--database` also into a local policy of the service on PostgreSQL (a server of its own, see
-`service_workers.py`): by four workers, who take batches of files in turn; and in bulk, the cluster's counts
-merged into another policy of the same contract. The sums must be the same both ways.
+With `--database` reports are also counted by a local policy of the service on PostgreSQL, a separate server
+(see `service_workers.py`). Four workers take batches of files in turn. Then the cluster's counts are merged
+in bulk into another policy of the same contract. The sums of both must be equal.
 
-Reports are those of devices in law (signed ternary, epsilon = 1), drawn many at a time from a seeded
-generator: a measurement of counting, not of devices. Some are in two files, as after a retry.
+Reports have the distribution of devices' reports (signed ternary, epsilon = 1). They are sampled in batches
+from a seeded generator, because counting is measured, not devices. Some are in two files, as after a retry.
 """
 
 import argparse
@@ -147,7 +147,7 @@ def take(database, spec, paths, place, places, told):
 
 
 def counts_of(server, published):
-    """What a server has counted and not yet learned from."""
+    """Return the counts of a server that its learner has not used yet."""
     spec = server.spec
     named = {name.replace(".", "/"): one for name, one in server.to_arrays().items() if name[0].isdigit()}
     return ReportCounts.from_arrays(spec, [published], named | {"nonces": server.nonces()})

@@ -1,9 +1,10 @@
 """How many samples catch each false claim of the audits' catalogue: `Audit.caught_from`.
 
-An audit draws a pool of outputs of both worlds, and is then run again and again on outputs drawn from the
-pool with replacement, keyed by a seed. It looks for the fewest samples, of the numbers 1, 1.1, 1.2, ... times
-powers of ten, at which the mean bound less 3.1 standard deviations is above the claim: about one run of a
-thousand misses it. A tenth is added for the error of this, and the number is rounded up to two digits.
+An audit draws a pool of outputs of both worlds. It is then run repeatedly on outputs drawn from the pool with
+replacement, keyed by a seed. The result is the smallest number of samples at which the mean bound minus 3.1
+standard deviations is above the claim, so that about one run of a thousand misses it. Numbers are 1, 1.1,
+1.2, ... times powers of ten. A tenth is added for the error of this, and the number is rounded up to two
+digits.
 
 Run: python benchmarks/audit_samples.py [NAME ...]
 """
@@ -33,7 +34,7 @@ def resampled(audit: SampledAudit, seed: int) -> SampledAudit:
 
 
 def caught(audit: SampledAudit, samples: int) -> bool:
-    """Whether about 999 of 1,000 runs prove more than the claim."""
+    """Return True if about 999 of 1,000 runs prove more than the claim."""
     found = [audit.run(samples=samples, confidence=CONFIDENCE).lower_bound for _ in range(RUNS)]
     return float(np.mean(found) - 3.1 * np.std(found)) > audit.epsilon
 

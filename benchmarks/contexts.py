@@ -1,9 +1,9 @@
 """Time and memory of decisions with contexts and arms: `python -m benchmarks.contexts`.
 
-Each method answers the same people in a process of its own: it is asked with a person's context, numbers in
+Each method answers the same users in a separate process. It is asked with a user's context, numbers in
 [0, 1], chooses one of the arms, and is told a reward of 0 or 1. For each number of columns and arms, all
-methods run one after another, so that a busy machine slows all of them; this is repeated. Every process runs
-once with the BLAS threads that it has by default and once with one thread.
+methods run one after another, so that a busy machine slows all of them. This is repeated. Every process runs
+once with the default BLAS threads and once with one thread.
 
 What is measured:
 

@@ -1,4 +1,4 @@
-"""What `ExploreThenCommit` costs: `python -m benchmarks.explore_then_commit`. Prints Markdown.
+"""Time and memory of `ExploreThenCommit`: `python -m benchmarks.explore_then_commit` prints Markdown.
 
 Seconds of processor time of one thread (wall time belongs to whatever else the machine does). Rows are made
 before the clock starts: contexts as floats, actions as cell numbers, rewards as floats. Peak memory is that

@@ -1,4 +1,4 @@
-"""What an accountant gains over sums of epsilons, and how long a large ledger takes.
+"""Benefit of an accountant over sums of epsilons, and time of a large ledger.
 
 python -m benchmarks.ledger
 python -m benchmarks.ledger --charges 200000 --out ledger.json

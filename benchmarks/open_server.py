@@ -64,7 +64,7 @@ def write(folder, n_reports, n_versions):
 
 
 def opened(folder):
-    """What a process of its own says."""
+    """Return the measurements of a separate process that opens the folder."""
     said = subprocess.run(  # noqa: S603 - this file's own text
         [sys.executable, "-c", OPENING, str(folder)], check=True, capture_output=True, text=True
     )

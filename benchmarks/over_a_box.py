@@ -1,4 +1,4 @@
-"""What asking over a whole box costs, and whether the highest point is found.
+"""Time of an ask over a whole box, and distance of the chosen point from the maximum.
 
     OMP_NUM_THREADS=1 python -m benchmarks.over_a_box --out reproduction/results/over-a-box.json
 

@@ -2,12 +2,12 @@
 
     python -m benchmarks.over_http --out reproduction/results/over-http.json
 
-Server and client are two processes on this machine; the client keeps its connections open and waits for each
-answer. The bare route has what the service has: each insert is on the disk before it is answered (SQLite in
-WAL mode with synchronous = FULL, or PostgreSQL as it is installed), inserts that wait together share one
-commit, and the server is the service's, with uvloop and httptools ("fast") or with asyncio and h11
-("default"). The servers take turns in short rounds, and a ratio is taken within a round; what is reported is
-the median over rounds, and of ratios also the standard error of their mean. A round measures
+Server and client are two processes on this machine. The client keeps its connections open and waits for each
+answer. The bare route has the durability and the server of the service. Each insert is on the disk before it
+is answered (SQLite in WAL mode with synchronous = FULL, or PostgreSQL as it is installed), and inserts that
+wait together share one commit. The server uses uvloop and httptools ("fast") or asyncio and h11 ("default").
+The servers take turns in short rounds, and a ratio is taken within a round. Results are medians over rounds,
+and for ratios also the standard error of their mean. A round measures
 
 - pairs a second, p50 and p99 of a request, and the server's CPU time a pair, at 8 connections;
 - p50 of a request at one connection;

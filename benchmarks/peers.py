@@ -1,4 +1,4 @@
-"""What people would use instead, in one run: `python -m benchmarks.peers`.
+"""Comparison to other libraries in one run: `python -m benchmarks.peers`.
 
 Time a decision (ask and tell, CPU) and regret, on functions over the unit square, rewards 0 or 1.
 
@@ -100,9 +100,9 @@ def open_exact(world: Any, seed: int, *, width: float) -> Peer:
 
 
 def numpy_loop(world: Any, seed: int, *, features: int, width: float, keeps: bool = False) -> Peer:
-    """What an hour gives: linear UCB by a rank-one update, no checks.
+    """Return a linear UCB that an hour's work gives: a rank-one update, without checks.
 
-    One that keeps the row of what it chose computes no features when it is told a reward.
+    If it keeps the row of its choice, it computes no features when it is told a reward.
     """
     phi = features_of(features)
     covariance, pull = PRIOR * np.eye(features) * phi.scale**2, np.zeros(features)
@@ -251,7 +251,7 @@ LINES: dict[str, tuple[Callable[..., Peer], int, dict[str, Any]]] = {
     "BoTorch GP-UCB": (botorch, FEW, {}),
     "random, 300 rounds": (random, FEW, {}),
 }
-"""In this order, seed by seed: what is compared most closely stands side by side."""
+"""Peers in the order in which they run for each seed; those that are compared most closely are neighbours."""
 NEEDS = {mabwiser: "mabwiser", sklearn: "sklearn", botorch: "botorch"}
 WITHOUT_WIDTH = (private, random)
 CHOSEN = {
@@ -297,7 +297,7 @@ def one(name: str, seed: int, width: float | None = None) -> tuple[float, float]
 
 
 def over_the_square(name: str, seed: int) -> tuple[float, float]:
-    """The same where any point may be chosen."""
+    """Return time and regret if any point may be chosen."""
     world = world_of("box-2", FEW, seed)
     grid = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 101)] * 2), axis=-1)
     highest, rng = float(world.mean(grid).max()), np.random.default_rng(seed)

@@ -1,9 +1,9 @@
-"""What `make bench` compares: this library over bare NumPy, its peers and itself, the two in turn in one run.
+"""Ratios of `make bench`: this library over bare NumPy, its peers and itself, both sides in turn in one run.
 
-Each case gives one number a repetition. "before" is what it was at commit 8169304: measured there, 1 where
-what was done then is the other side of the ratio, or, where the case says so, as it was noted when this work
-was planned. A case whose peer is not installed is left out, and named. Ratios are taken in CPU time, but for
-what waits: a report that is made durable, and the wall time of an ask.
+Each case gives one number per repetition. "before" is its value as measured at commit 8169304, or 1 if the
+code of that commit is the other side of the ratio. In cases marked as noted it is a value that was noted when
+this work was planned. A case whose peer is not installed is left out, and named. Ratios are of CPU time, but
+for operations that wait: a durable report, and the wall time of an ask.
 """
 
 import os
@@ -36,14 +36,14 @@ class Ratio:
     """One line of the table.
 
     Args:
-        name: what is measured.
-        unit: of the number: a ratio ("times"), or what it is.
-        aim: at most this; None where none was set.
-        before: at commit 8169304; None where it was not measured and not noted.
-        prepare: builds the call that measures it once.
-        noted: whether `before` was noted, not measured by this case.
-        repeats: how often it is measured at most.
-        needs: packages without which the case is left out.
+        name: Name of the measurement.
+        unit: Unit of the number; "times" for a ratio.
+        aim: Largest value that is aimed at; None without an aim.
+        before: Value at commit 8169304; None if it was neither measured nor noted.
+        prepare: Function that builds the call for one measurement.
+        noted: True if `before` was noted, and not measured by this case.
+        repeats: Largest number of repetitions.
+        needs: Packages without which the case is left out.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Ratio:
 
     @property
     def missing(self) -> list[str]:
-        """Of what it needs, what is not installed."""
+        """Needed packages that are not installed."""
         return [name for name in self.needs if find_spec(name) is None]
 
 
@@ -74,7 +74,7 @@ def in_turn(ours: Call, theirs: Call, clock: Callable[[], float] = time.process_
     return ratio
 
 
-# -- policies of the central room ------------------------------------------------------------------------
+# -- central policies ------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -92,7 +92,7 @@ def features_of(horizon: int, n_features: int) -> dpb.features.MercerFeatures:
 
 
 def folder_over_memory(pairs: int) -> Measured:
-    """Asks and tells of a policy that lives in a folder over those of one in memory."""
+    """Return the time of asks and tells of a policy in a folder, over those of one in memory."""
     contexts = dpb.Schema(age=dpb.Range(0, 1), score=dpb.Range(0, 1), income=dpb.Range(0, 1))
     rows = [
         dict(zip(contexts.names, row, strict=True)) for row in np.random.default_rng(0).random((pairs, 3))
@@ -239,7 +239,7 @@ def tail_beside_a_release() -> Measured:
 
 
 def bare_thompson_loop(horizon: int, n_features: int) -> Call:
-    """What somebody would write instead: exact sums, a fit where `GPBandit` has its blocks, nothing else."""
+    """Return a minimal loop for comparison: exact sums, and a fit at the ends of the blocks of `GPBandit`."""
     environment, features = world(horizon), features_of(horizon, n_features)
     sets, rewards = environment.decision_sets(0, horizon), environment.mean_rewards(0, horizon)
     blocks = set(dpb.central.GPTuning().schedule(horizon)[0])
@@ -262,7 +262,7 @@ def bare_thompson_loop(horizon: int, n_features: int) -> Call:
 
 
 def mabwiser_loop(horizon: int, n_features: int) -> Call:
-    """The same world by MABWiser's linear Thompson sampling: one arm, whose context is a row's features."""
+    """Return the loop by MABWiser's linear Thompson sampling: one arm, whose context is a row's features."""
     from mabwiser.mab import MAB, LearningPolicy  # type: ignore[import-not-found, unused-ignore]
 
     environment, features = world(horizon), features_of(horizon, n_features)
@@ -348,7 +348,7 @@ def bare_cholesky_loop(horizon: int) -> Call:
 
 
 def sklearn_loop(horizon: int) -> Call:
-    """The same by scikit-learn, fitted anew every round with the kernel known."""
+    """Return the loop by scikit-learn, fitted again every round with a known kernel."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import Matern
 
@@ -384,7 +384,7 @@ def botorch_steps() -> Measured:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a process: CPU seconds, and the most memory it held, in megabytes."""
+    """CPU time of a process in seconds, and its peak memory in megabytes."""
 
     cpu: float
     megabytes: float
@@ -534,7 +534,7 @@ def read_and_encoded(rows: int) -> Cost:
     return process(_SIX_COLUMNS, six_columns(rows)[1])
 
 
-# -- the local room --------------------------------------------------------------------------------------
+# -- local policies --------------------------------------------------------------------------------------
 
 USERS, A_VERSION = 160_000, 100
 
@@ -546,7 +546,7 @@ def local_crowd() -> Call:
 
 
 def bare_crowd() -> Call:
-    """The same cadence on 16 fixed bins: randomised response by its sums, Thompson sampling, nothing else."""
+    """Return a minimal crowd for comparison: randomised response in 16 fixed bins, and Thompson sampling."""
     people, bins, arms, gain = dpb.lab.worlds.contextual.ma2025(), 16, 3, 2.16
 
     def go() -> object:

@@ -1,4 +1,4 @@
-"""What a step costs: `make bench`, or `python -m benchmarks.run --only posterior`.
+"""Times of single steps: `make bench`, or `python -m benchmarks.run --only posterior`.
 
 Prints two Markdown tables: ratios to bare NumPy, to peers and to itself (`ratios.py`), misses first; seconds.
 With `--out` the ratios are written as JSON, those that were not measured this time being kept as they were.
@@ -97,7 +97,7 @@ def secure_release(n_features: int) -> Callable[[], object]:
 
 
 def bare_loop(horizon: int, n_features: int) -> Callable[[], object]:
-    """What somebody would write instead: GP-UCB by Sherman-Morrison, no checks, no book, no protocol."""
+    """Return a minimal loop for comparison: GP-UCB by Sherman-Morrison, without checks and bookkeeping."""
     environment = world(horizon)
     features = features_of(horizon, n_features)
 

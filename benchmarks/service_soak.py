@@ -2,10 +2,11 @@
 
     python -m benchmarks.service_soak --minutes 30 --out reproduction/results/service-soak.json
 
-A service in a folder of its own, as `dpbandits serve` has it, or with `--postgresql` on a database, gets
-decisions and rewards at a rate: by default `SHARE` of what it reaches in a first burst, so that it keeps up.
-A pair is due at its time whatever became of those before it, and what it takes is counted from then: a server
-that stands still is not spared. Client and server share the machine, whose load is written down.
+A service in a separate folder, as `dpbandits serve` has it, or with `--postgresql` on a database, gets
+decisions and rewards at a fixed rate. By default this is `SHARE` of the rate that it reaches in a first
+burst, so that it keeps up. Each pair is due at its time, even if earlier pairs are not finished, and its
+latency is counted from then. So the latency of a server that stops is counted in full. Client and server
+share the machine, whose load is recorded.
 
 The time is divided into six windows, of five minutes each if it is 30 minutes. Each window has a row with the
 p99 of a request, the server's CPU time a pair, and the median and the highest memory (resident set) of the

@@ -1,4 +1,4 @@
-"""What the service does in a second, and how little its size costs: all that its page says of speed.
+"""Throughput of the service, and its dependence on the size of the store: all speeds on its page.
 
     python -m benchmarks.service_speed --out reproduction/results/service-speed.json
 
@@ -10,8 +10,8 @@ and server are two processes on it. With `--only`, figures of what is not measur
 - `reports`: batches of 100 reports of devices, 16 connections; accepted when on the disk. And how much of
   that the server's own CPU time is.
 - `scale`: a folder with 1,000 policies and 10 million decisions (written by SQL, as the service keeps them)
-  beside one with a single policy: pairs of one of its policies, of 50 of them, and of all in turn; how long
-  it takes to start, and the most memory that it then had. Rounds take turns; ratios are within a round.
+  beside one with a single policy. Measured are pairs of one of its policies, of 50 of them, and of all in
+  turn; the time to start, and the peak memory after that. Rounds take turns; ratios are within a round.
 """
 
 import argparse
@@ -295,7 +295,7 @@ AIMS: dict[tuple[str, ...], tuple[str, float | None]] = {
     ("scale", "events"): ("decisions in the store", None),
     ("scale", "store_mib"): ("the store, MiB", None),
 }
-"""What is told of the figures, and their aims: at least, for pairs and reports a second; else at most."""
+"""Texts for the figures, and their aims: smallest pairs and reports per second, and largest other figures."""
 
 
 def told(found: dict[str, Any]) -> list[dict[str, Any]]:

@@ -156,7 +156,7 @@ def bare(context: Any, database: str, processes: int, pairs: int) -> float:
 
 
 def commits(server: Path, script: Path, connections: int) -> float:
-    """Of the database alone."""
+    """Return the commits per second of the database alone."""
     options = ["-n", "-h", server, "-U", "postgres", "-T", PGBENCH_SECONDS, "-c", connections, "-f", script]
     told = as_owner(programs() / "pgbench", *options, "bare")
     found = re.search(r"tps = ([0-9.]+) \(without", told)

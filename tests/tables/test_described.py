@@ -107,7 +107,7 @@ def test_the_table_may_come_from_elsewhere_and_cells_be_anything(tmp_path):
 def test_a_log_does_not_say_what_other_arms_would_have_paid(tmp_path):
     (tmp_path / "people.csv").write_text(TABLE, encoding="utf-8")
     (tmp_path / "people.toml").write_text(WHOLE, encoding="utf-8")
-    with pytest.raises(InvalidParameter, match="every arm would have paid"):
+    with pytest.raises(InvalidParameter, match="the reward of every arm"):
         table_from_toml(tmp_path / "people.toml", seed=0)
 
 

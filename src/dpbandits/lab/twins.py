@@ -1,5 +1,7 @@
 """`twin`: create a policy's counterpart without privacy or in another trust model, from its configuration.
 
+Examples::
+
     twin(policy)                     # without privacy, for the same users
     twin(policy, room="local")       # same users, arms and epsilon, simulated with local privacy
     twin(spec, room="central")       # a spec's users and epsilon, with a trusted server
