@@ -655,7 +655,7 @@ def _menu_of(config: Mapping[str, Any]) -> Menu | None:
     if "people" not in config:
         return None
     contexts = Schema.from_config(config["people"])
-    if "actions" not in config:
+    if "arms" in config:  # cells have public cells of actions under "actions" in any case
         return Menu(contexts=contexts, arms=config["arms"])
     reward_range = RewardRange.from_config(config["reward_range"])
     return Menu(contexts=contexts, actions=Actions.from_config(config["actions"]), reward_range=reward_range)
