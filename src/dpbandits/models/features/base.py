@@ -98,7 +98,7 @@ class Features(Configured, ABC):
     def to_be_scored(self, points: FloatArray) -> FloatArray:
         """Return rows (n, L) for points (n, d) as in `of_known`; scores are products with rows of `to_score`.
 
-        Each row depends on its own point only, bit for bit, because other points belong to other users.
+        Each row is independent of the other points and their number, because these belong to other users.
         """
         return in_fixed_shapes(self, points)
 
@@ -215,7 +215,7 @@ def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
 
 
 def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
-    """Return the feature vectors (n, m) of points (n, d), such that each depends on its own point only.
+    """Return the feature vectors (n, m) of points (n, d), each independent of the other points.
 
     The rounding of a matrix product depends on its shape. Here all products have one shape: `ROWS_AT_ONCE`
     points at a time, with the last batch filled up. With some BLAS kernels the position in a batch changes
