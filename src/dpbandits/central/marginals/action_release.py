@@ -53,7 +53,10 @@ The usual number is multiplied by the power of epsilon times users over 10,000.
 FREEDOM = 3.0
 """Functions of the action that all bins together tell most about, where tables are chosen."""
 
-CAUTION = 0.7
+FUNCTIONS = ("value", "shape", "bounds")
+"""Attributes of `Actions` that are public functions."""
+
+CAUTION = 1.0
 """Deviations of its posterior by which the gain of deciding by context has to exceed zero.
 
 Below, everybody gets the action that is best on average over users. The gain and its deviation are computed
@@ -278,6 +281,9 @@ class ActionRelease(MarginalRelease):
             return np.asarray(within | ~within.any(axis=1, keepdims=True))
         both = within & available
         return np.where(both.any(axis=1, keepdims=True), both, available)
+
+    def _functions(self) -> list[str]:
+        return [name for name in FUNCTIONS if getattr(self._setup.actions, name, None) is not None]
 
     def foresight(self) -> Foresight | None:
         """Return None: there is no forecast for actions yet."""

@@ -435,8 +435,17 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if self._census:
             records.insert(0, self.shares.census_record(len(self._ranges)))
         return marginals_guarantee(
-            privacy, records, certificate=self.certificate, setting=setting, census=self._census
+            privacy,
+            records,
+            certificate=self.certificate,
+            setting=setting,
+            census=self._census,
+            functions=self._functions(),
         )
+
+    def _functions(self) -> list[str]:
+        """Return names of public functions that choose among actions."""
+        return []
 
     # -- a release ------------------------------------------------------------------------------
 

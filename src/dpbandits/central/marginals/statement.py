@@ -19,8 +19,8 @@ from dpbandits.central.statement import (
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, PureDP
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
-from dpbandits.privacy.sentences import enforced, protected_from, shown_to
+from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord
+from dpbandits.privacy.sentences import enforced, protected_from, shown_to, unchecked
 
 __all__ = ["logged_tables_guarantee", "marginals_guarantee"]
 
@@ -40,6 +40,15 @@ CENSUS = (
 SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
 
 
+def public_functions(names: Sequence[str]) -> Assumption:
+    """Return the assumption on functions of actions, which nothing can check."""
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return unchecked(
+        "public functions",
+        f"The {listed} of actions: public functions that read no private data, only what they are given.",
+    )
+
+
 def marginals_guarantee(
     privacy: JointDP,
     records: Sequence[MechanismRecord],
@@ -47,6 +56,7 @@ def marginals_guarantee(
     certificate: Certificate,
     setting: Setting,
     census: bool = False,
+    functions: Sequence[str] = (),
 ) -> Guarantee:
     """Return the guarantee of a policy whose raw data enters these tables, and a census, and nothing else.
 
@@ -56,6 +66,7 @@ def marginals_guarantee(
         certificate: certificate of all of them together.
         setting: facts about how the policy runs.
         census: True if the first block is a census, whose record is the first.
+        functions: public functions of actions that the policy applies: value, shape, bounds.
     """
     sentences.check_noise_status(setting.status)
     pure = isinstance(certificate, PureDP)
@@ -74,8 +85,8 @@ def marginals_guarantee(
             DRAWN_ONCE,
             PUBLIC_COINS,
         ],
-        trusts=[OWN_DECISION],
-        chosen="columns, arms, reward range, horizon, blocks, data given to warm_start",
+        trusts=[OWN_DECISION, *([public_functions(functions)] if functions else [])],
+        chosen="columns, arms or actions, reward range, horizon, blocks, data given to warm_start",
         asks=True,
     )
     return Guarantee(

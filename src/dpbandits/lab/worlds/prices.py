@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray, IntArray, Seed
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables import Actions, Categories, Range, Schema
 
 __all__ = ["PRICE_WORLDS", "PriceWorld"]
 
@@ -131,10 +131,23 @@ class PriceWorld:
         """Return the chance (n, K) of the outcome 1 for every action."""
         return self.chance(people, np.array(self.numbers)[None])
 
-    def outcomes(self, seed: Seed, people: FloatArray, chosen: IntArray) -> FloatArray:
-        """Return outcomes (n,) of the chosen actions (n,), from the seed's coins."""
-        coins = PublicCoins(seed).uniform(f"prices/{self.name}/outcomes", 0, len(people), 1)[:, 0]
-        return (coins < self.means(people)[np.arange(len(people)), chosen]).astype(np.float64)
+    def values(self, means: FloatArray) -> FloatArray:
+        """Return values (..., K) of mean outcomes (..., K)."""
+        return self.value(np.array(self.numbers), means)
+
+    def coins(self, seed: Seed, n: int) -> FloatArray:
+        """Return numbers (n,) in (0, 1): the outcome is 1 if its chance exceeds the number."""
+        return PublicCoins(seed).uniform(f"prices/{self.name}/outcomes", 0, n, 1)[:, 0]
+
+    @property
+    def actions(self) -> Actions:
+        """Grid of actions with its public value, and the shape of the outcome if it is known."""
+        column = Range(self.numbers[0], self.numbers[-1], steps=len(self.numbers))
+        return Actions(
+            Schema(number=column),
+            value=lambda number, mean: self.value(number, mean),
+            shape=None if self.shape is None else {"number": self.shape},
+        )
 
     def table(self, people: FloatArray) -> dict[str, Any]:
         """Return people as columns of a table."""

@@ -1,0 +1,186 @@
+"""Prices, bids and doses: what is lost to privacy, to arms, and to deciding for everybody at once.
+
+    python -m reproduction.studies.prices --out reproduction/results/prices.json
+
+Worlds are `dpbandits.lab.worlds.PRICE_WORLDS`. Everybody decides once, at delta 1e-6. Noise is drawn by the
+library's exact samplers. The share of a run is (mean value - uniform)/(best - uniform), over the people of the
+run: 0 for a random action, 1 for the best action for everybody. Exploration counts.
+
+| policy | what it is |
+|---|---|
+| `actions` | the grid of 20 numbers, told the outcome |
+| `for all` | the same without contexts |
+| `arms-5`, `arms-10`, `arms-20` | so many of the numbers as arms, told the value |
+| `open` | `actions` at epsilon 50: hardly any noise, and no protection worth the name |
+| `fixed` | the number that is best on average over the run's people, from true means |
+
+`--only` names settings whose rows are measured again; others stay as they are in `--out`. Constants are chosen
+on seeds below 1,000,000 by `python -m reproduction.tuning.prices`.
+"""
+
+import argparse
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits._typing import FloatArray
+from dpbandits.lab.evaluation import FIRST_REPORT_SEED
+from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.worlds.prices import PRICE_WORLDS, PriceWorld
+
+FIRST_SEED = 7_300_000
+DELTA = 1e-6
+OPEN_EPSILON = 50.0
+FOR_ALL = dpb.Schema(all=dpb.Categories(["all"]))
+
+
+class Setting(NamedTuple):
+    """People, epsilon, seeds and policies that are compared."""
+
+    people: int
+    epsilon: float
+    seeds: int
+    policies: tuple[str, ...]
+
+
+SETTINGS = {
+    "main": Setting(10_000, 1.0, 20, ("actions", "arms-5", "arms-10", "arms-20", "for all")),
+    "few people": Setting(2_000, 1.0, 20, ("actions", "for all")),
+    "small epsilon": Setting(10_000, 0.3, 20, ("actions", "for all")),
+    "open": Setting(10_000, OPEN_EPSILON, 5, ("actions",)),
+    "large epsilon": Setting(10_000, 3.0, 5, ("actions",)),
+    "many people": Setting(50_000, 1.0, 5, ("actions",)),
+}
+
+
+class Run(NamedTuple):
+    """Result of a run: share of the uplift, share of the best value that is lost, CPU seconds."""
+
+    share: float
+    lost: float
+    seconds: float
+
+
+def policy_of(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int) -> tuple[Any, list[int]]:
+    """Return a policy, and the codes of the numbers among which it chooses."""
+    shared: dict[str, Any] = {
+        "contexts": FOR_ALL if name == "for all" else world.contexts,
+        "horizon": people,
+        "privacy": dpb.JointDP(epsilon=epsilon, delta=DELTA),
+        "seed": seed,
+    }
+    count = len(world.numbers)
+    if not name.startswith("arms-"):
+        return dpb.central.GPBandit(actions=world.actions, reward_range=(0, 1), **shared), [*range(count)]
+    arms = int(name.removeprefix("arms-"))
+    codes = [(2 * arm + 1) * count // (2 * arms) for arm in range(arms)]
+    ends = world.values(np.tile([[0.0], [1.0]], count))[:, codes]
+    low, high = float(ends.min()), float(ends.max())
+    labels = [world.numbers[code] for code in codes]
+    return dpb.central.GPBandit(arms=labels, reward_range=(low, high), **shared), codes
+
+
+def run(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int) -> Run:
+    """Ask and tell for everybody, and compare with the best action for everybody."""
+    crowd = world.people(seed, people)
+    coins = world.coins(seed, people)
+    means = world.means(crowd)
+    values = world.values(means)
+    began = time.process_time()
+    policy, codes = policy_of(world, name, people=people, epsilon=epsilon, seed=seed)
+    table = {"all": np.array(["all"] * people)} if name == "for all" else world.table(crowd)
+    got, start = np.empty(people), 0
+    for end in sorted({*policy.blocks, people}):
+        rows = np.arange(start, end)
+        decided = policy.ask_batch({key: own[rows] for key, own in table.items()}, users=rows.tolist())
+        chosen = np.array(codes)[decided.indices]
+        outcomes = (coins[rows] < means[rows, chosen]).astype(np.float64)
+        told = outcomes
+        if name.startswith("arms-"):
+            told = world.values(np.tile(outcomes[:, None], len(world.numbers)))[np.arange(len(rows)), chosen]
+        policy.tell_batch(decided.ids, told)
+        got[rows], start = values[rows, chosen], end
+    seconds = time.process_time() - began
+    return Run(_share(float(got.mean()), values), 1.0 - float(got.mean()) / _best(values), seconds)
+
+
+def _best(values: FloatArray) -> float:
+    return float(values.max(axis=1).mean())
+
+
+def _share(mean: float, values: FloatArray) -> float:
+    uniform = float(values.mean())
+    return (mean - uniform) / (_best(values) - uniform)
+
+
+def row_of(world: PriceWorld, label: str, setting: Setting) -> dict[str, Any]:
+    """Return the results of one world in one setting."""
+    seeds = [FIRST_SEED + number for number in range(setting.seeds)]
+    if min(seeds) < FIRST_REPORT_SEED:
+        raise ValueError("reported seeds are from 1,000,000 on")
+    every = [world.values(world.means(world.people(seed, setting.people))) for seed in seeds]
+    fixed = np.array([_share(float(values.mean(axis=0).max()), values) for values in every])
+    runs = {
+        name: [
+            run(world, name, people=setting.people, epsilon=setting.epsilon, seed=seed) for seed in seeds
+        ]
+        for name in setting.policies
+    }
+    own = np.array([one.share for one in runs["actions"]])
+    found: dict[str, Any] = {}
+    for name, theirs in runs.items():
+        shares = np.array([one.share for one in theirs])
+        mean, error = mean_and_error(shares)
+        lost, lost_error = mean_and_error(np.array([one.lost for one in theirs]))
+        found[name] = {
+            "share": mean,
+            "share_se": error,
+            "lowest": float(shares.min()),
+            "lost": lost,
+            "lost_se": lost_error,
+            "seconds": float(np.mean([one.seconds for one in theirs])),
+        }
+        if name != "actions":
+            ahead, ahead_error = mean_and_error(own - shares)
+            found[name] |= {"actions_less_it": ahead, "actions_less_it_se": ahead_error}
+    return {
+        "setting": label,
+        "world": world.name,
+        "people": setting.people,
+        "epsilon": setting.epsilon,
+        "seeds": seeds,
+        "fixed": float(fixed.mean()),
+        "policies": found,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study; every row is written as soon as it is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", choices=[*SETTINGS], default=[*SETTINGS])
+    given = parser.parse_args(arguments)
+    rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    rows = [row for row in rows if row["setting"] not in given.only]
+    for label in given.only:
+        for world in PRICE_WORLDS.values():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rows.append(row_of(world, label, SETTINGS[label]))
+            order = {(name, one): None for name in SETTINGS for one in PRICE_WORLDS}
+            places = list(order)
+            rows.sort(key=lambda row: places.index((row["setting"], row["world"])))
+            given.out.write_text(json.dumps({"delta": DELTA, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
