@@ -8,10 +8,12 @@ from dpbandits.central.marginals.release import Planned
 from dpbandits.models.marginals import Design
 
 __all__ = [
+    "action_bins",
     "block",
     "census",
     "centre_of",
     "certified",
+    "chances",
     "designs",
     "durable_blocks",
     "expected_weights",
@@ -31,6 +33,21 @@ def kind(policy):
 def expected_weights(policy):
     """How many weights an arm its estimate of memory expects after all releases."""
     return policy._kind._expected_weights(policy._kind.blocks)
+
+
+def action_bins(policy):
+    """(K,) bin of each action in the first block."""
+    return policy._kind._rows(0)
+
+
+def chances(policy, point, *, count):
+    """The law (K,) of actions at an encoded context that a release assumes, and decisions of `count` rounds."""
+    belief = policy._kind._chain[-1].belief
+    effects = policy.features.base
+    phi = effects.effects(effects.levels(point[None]))
+    sets = policy.menu.sets(np.tile(point, (count, 1)))
+    decided, _ = policy._kind.choose(policy._posterior, sets, None, 10_000, policy._coins)
+    return belief.chances(phi, None)[0], decided
 
 
 def noiseless(monkeypatch):

@@ -34,7 +34,7 @@ from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 
 __all__ = ["ActionRelease"]
 
-FIRST_SHARES, PEOPLE = (0.03, 0.15, 1.0 / 3.0), 400.0
+FIRST_SHARES, PEOPLE = (0.03, 0.1, 1.0 / 3.0), 400.0
 """Shares of the horizon that bound the first block, and its users at epsilon 1.
 
 The block has at least the first share and at most the third. It has `PEOPLE` users, more if epsilon is small,
@@ -56,11 +56,12 @@ FREEDOM = 3.0
 FUNCTIONS = ("value", "shape", "bounds")
 """Attributes of `Actions` that are public functions."""
 
-CAUTION = 1.0
+CAUTION, MOST_CAUTION, CAUTION_POWER = 0.5, 1.3, -0.6
 """Deviations of its posterior by which the gain of deciding by context has to exceed zero.
 
-Below, everybody gets the action that is best on average over users. The gain and its deviation are computed
-from releases.
+The first number holds at epsilon times users of 10,000. It is multiplied by the power of that over 10,000, and
+is at most the second number. Below, everybody gets the action that is best on average over users. The gain and
+its deviation are computed from releases.
 """
 
 
@@ -106,10 +107,14 @@ class ActionRelease(MarginalRelease):
         self._rule = ActionRule(self._setup.actions, reward_range.low, reward_range.high - reward_range.low)
         return ActionReader(self._own.across, self.law, self._rule)
 
-    def _rows(self, block: int) -> IntArray:
+    @property
+    def _told(self) -> float:
+        """Epsilon of a round times users, over 10,000."""
         privacy = self._setup.privacy
-        told = privacy.epsilon / privacy.rounds_per_user * (self._setup.horizon or 10_000) / 10_000
-        bins = round(min(max(BINS * told**BINS_POWER, FEWEST_BINS), MOST_BINS))
+        return privacy.epsilon / privacy.rounds_per_user * (self._setup.horizon or 10_000) / 10_000
+
+    def _rows(self, block: int) -> IntArray:
+        bins = round(min(max(BINS * self._told**BINS_POWER, FEWEST_BINS), MOST_BINS))
         return self._own.across.basis.bins(bins)
 
     def _census_people(self) -> int:
@@ -218,7 +223,8 @@ class ActionRelease(MarginalRelease):
         normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
         draws = self._own.of_actions(posterior.sample_weights(normals)) / effect_features(self.features).ratio
         gain = belief.gain(draws)
-        return bool(gain.mean() > CAUTION * gain.std())
+        caution = min(MOST_CAUTION, CAUTION * self._told**CAUTION_POWER)
+        return bool(gain.mean() > caution * gain.std())
 
     def answering(
         self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
