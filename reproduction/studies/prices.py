@@ -2,9 +2,9 @@
 
     python -m reproduction.studies.prices --out reproduction/results/prices.json
 
-Worlds are `dpbandits.lab.worlds.PRICE_WORLDS`. Everybody decides once, at delta 1e-6. Noise is drawn by the
-library's exact samplers. The share of a run is (mean value - uniform)/(best - uniform), over the people of the
-run: 0 for a random action, 1 for the best action for everybody. Exploration counts.
+Worlds are `lab.worlds.PRICE_WORLDS`. Everybody decides once, at delta 1e-6. Noise is drawn by the
+library's exact samplers. The share of a run is (mean value - uniform)/(best - uniform), over its people: 0 for
+a random action, 1 for the best action for everybody. Exploration counts.
 
 | policy | what it is |
 |---|---|
@@ -14,7 +14,7 @@ run: 0 for a random action, 1 for the best action for everybody. Exploration cou
 | `open` | `actions` at epsilon 50: hardly any noise, and no protection worth the name |
 | `fixed` | the number that is best on average over the run's people, from true means |
 
-`--only` names settings whose rows are measured again; others stay as they are in `--out`. Constants are chosen
+`--only` names settings whose rows are measured again; others stay as they are in `--out`. Constants are tuned
 on seeds below 1,000,000 by `python -m reproduction.tuning.prices`.
 """
 
@@ -70,7 +70,9 @@ class Run(NamedTuple):
     seconds: float
 
 
-def policy_of(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int) -> tuple[Any, list[int]]:
+def policy_of(
+    world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int
+) -> tuple[Any, list[int]]:
     """Return a policy, and the codes of the numbers among which it chooses."""
     shared: dict[str, Any] = {
         "contexts": FOR_ALL if name == "for all" else world.contexts,
@@ -130,9 +132,7 @@ def row_of(world: PriceWorld, label: str, setting: Setting) -> dict[str, Any]:
     every = [world.values(world.means(world.people(seed, setting.people))) for seed in seeds]
     fixed = np.array([_share(float(values.mean(axis=0).max()), values) for values in every])
     runs = {
-        name: [
-            run(world, name, people=setting.people, epsilon=setting.epsilon, seed=seed) for seed in seeds
-        ]
+        name: [run(world, name, people=setting.people, epsilon=setting.epsilon, seed=seed) for seed in seeds]
         for name in setting.policies
     }
     own = np.array([one.share for one in runs["actions"]])

@@ -100,7 +100,9 @@ def main(arguments: list[str] | None = None) -> None:
                     "ahead_se": error,
                 }
             )
-            out.write_text(json.dumps({"first_seed": FIRST_SEED, "seeds": SEEDS, "rows": rows}, indent=1) + "\n")
+            out.write_text(
+                json.dumps({"first_seed": FIRST_SEED, "seeds": SEEDS, "rows": rows}, indent=1) + "\n"
+            )
 
 
 if __name__ == "__main__":

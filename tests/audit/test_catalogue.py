@@ -64,6 +64,7 @@ COSTLY = (
     "gp-bandit-marginals",
     "gp-bandit-marginals-several-rounds",
     "gp-bandit-marginals-census",
+    "gp-bandit-marginals-actions",
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-marginals-one-vector",

@@ -108,6 +108,20 @@ MAKERS = {
     "ExactGPUCB": partial(baseline, ExactGPUCB),
 }
 every_policy = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+NUMBERS_TOO = MAKERS | {
+    "GPBandit of actions": lambda **changes: gp(
+        **(
+            {
+                "arms": None,
+                "actions": dpb.Range(1, 9, steps=5),
+                "tuning": GPTuning(release="marginals", blocks=BLOCKS),
+            }
+            | changes
+        )
+    )
+}
+numbers_too = pytest.mark.parametrize("make", NUMBERS_TOO.values(), ids=NUMBERS_TOO)
+"""The policies, and one that chooses numbers: for contracts that name no arm."""
 
 
 def rows_instead(policy, make):
@@ -416,7 +430,7 @@ BAD = {
 }
 
 
-@every_policy
+@numbers_too
 @pytest.mark.parametrize("bad", BAD)
 def test_a_context_that_cannot_be_read_takes_its_round_and_counts_nothing(make, bad, caplog):
     policy, whole = make(), make()
@@ -441,7 +455,7 @@ def test_a_context_that_cannot_be_read_takes_its_round_and_counts_nothing(make, 
     assert policy.ask(person(9), user="v").arm == whole.ask(person(9), user="v").arm
 
 
-@every_policy
+@numbers_too
 def test_one_who_cannot_be_read_is_refused_and_the_others_are_answered_as_without(make):
     good = [person(t) for t in range(len(BAD) + 5)]
     spoilt = list(good)

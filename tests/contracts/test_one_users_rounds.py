@@ -44,6 +44,13 @@ def of_people(*, delta=0.0, **changes):
     return GPBandit(**(arguments | changes))
 
 
+def of_numbers(**changes):
+    """Numbers to choose from, with a value that falls with the number."""
+    column = dpb.Schema(price=dpb.Range(1, 5, steps=5))
+    actions = dpb.Actions(column, value=dpb.values.Revenue(price="price"), shape={"price": "decreasing"})
+    return of_people(arms=None, actions=actions, **changes)
+
+
 def warm():
     policy, rng = of_people(), np.random.default_rng(1)
     people = [person(rng) for _ in range(50)]
@@ -74,6 +81,8 @@ MAKERS = {
     "marginals, warm": warm,
     "marginals, census": lambda: of_people(census=True),
     "marginals, census and Gaussian counts": lambda: of_people(census=True, delta=1e-3),
+    "marginals, actions": of_numbers,
+    "marginals, actions and Gaussian counts": lambda: of_numbers(delta=1e-3),
     "cells": in_cells,
     "cells, horizon unknown": lambda: in_cells(horizon=None),
     "cells, delayed": lambda: in_cells(reporting_delay=3),
@@ -92,7 +101,8 @@ def brought(policy, rng):
     """A context and what is available of the arms, or a decision set."""
     if policy.menu is None:
         return rng.random((4, 2)), None
-    available = [arm for arm, here in zip(ARMS, rng.random(3) < 0.7, strict=True) if here]
+    labels = policy.menu.arms.labels
+    available = [arm for arm, here in zip(labels, rng.random(len(labels)) < 0.7, strict=True) if here]
     return person(rng), available or None
 
 
@@ -119,7 +129,7 @@ def life(monkeypatch, make, when, user):
             assert fate == "refused"
             continue
         if not mine:
-            answers.append((t, decision.action.tolist(), decision.propensity))
+            answers.append((t, np.asarray(decision.action).tolist(), decision.propensity))
             policy.tell(decision.id, 4.0 * others_reward - 1.0)
         elif fate == "late":
             waiting.append(decision.id)
@@ -154,8 +164,8 @@ def test_all_rounds_of_one_user_lose_no_more_than_was_promised(monkeypatch, make
 
 KINDS = pytest.mark.parametrize(
     "make",
-    [of_people, MAKERS["marginals, Gaussian counts"], in_cells],
-    ids=["marginals", "Gaussian", "cells"],
+    [of_people, MAKERS["marginals, Gaussian counts"], of_numbers, in_cells],
+    ids=["marginals", "Gaussian", "actions", "cells"],
 )
 
 

@@ -41,7 +41,7 @@ def action_bins(policy):
 
 
 def chances(policy, point, *, count):
-    """The law (K,) of actions at an encoded context that a release assumes, and decisions of `count` rounds."""
+    """The law (K,) of actions at an encoded context, as a release has it, and decisions of `count` rounds."""
     belief = policy._kind._chain[-1].belief
     effects = policy.features.base
     phi = effects.effects(effects.levels(point[None]))

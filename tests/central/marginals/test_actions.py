@@ -1,4 +1,4 @@
-"""Marginal tables behind `contexts` and `actions`: sensitivity, decisions by value, bounds, the law of actions."""
+"""Marginal tables behind `contexts` and `actions`: sensitivity, decisions by value, bounds, laws."""
 
 from fractions import Fraction
 

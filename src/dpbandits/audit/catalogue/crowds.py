@@ -30,7 +30,8 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.cell_sums import CENTRED
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables import Actions, Categories, Range, Schema
+from dpbandits.tables.values import Net
 
 __all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "next_ask", "tell_everyone"]
 
@@ -383,6 +384,36 @@ def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     counts = policy.released.reshape(-1, 2).astype(np.float64)
     ratio = _told_apart(counts, np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=1)
     return np.asarray(0.5 * (1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "gp-bandit-marginals-actions",
+    sees="all released sums and counts, from which predictions and the law of actions are computed",
+    neighbours="one user's context and action replaced, and the outcome from lowest to highest",
+)
+def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Audit one block in which each person has two levels and two actions, each in a bin of its own."""
+    levels = Categories(list(range(2 * _ARMS)))
+    policy = GPBandit(
+        contexts=Schema(place=levels),
+        actions=Actions(Schema(step=levels), value=Net(cost="step", each=0.01)),
+        reward_range=(0.0, 1.0),
+        horizon=_ARMS + 1,
+        privacy=JointDP(epsilon=epsilon),
+        seed=seed,
+        noise=noise,
+        tuning=GPTuning(release="marginals", blocks=[_ARMS]),
+    )
+    own = 2 * np.arange(_ARMS) + world
+    offered = np.eye(2 * _ARMS, dtype=np.bool_)[own]
+    ids = policy.ask_batch({"place": own}, users=list(range(_ARMS)), available=offered).ids
+    policy.tell_batch(ids, np.full(_ARMS, float(world)))
+    policy.ask({"place": 0}, user="last")
+    sums, counts = policy.released.reshape(2, _ARMS, 2).astype(np.float64)
+    moved = _told_apart(counts, np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=1)
+    told = _told_apart(sums / UNITS, np.array([-0.5, 0.0]), np.array([0.0, 0.5])).sum(axis=1)
+    ratio = (1.0 - CONTEXT_SHARE) * told + 0.5 * CONTEXT_SHARE * moved
+    return np.asarray(epsilon * ratio[:, None])
 
 
 @_in_tables(

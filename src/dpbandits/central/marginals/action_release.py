@@ -56,12 +56,12 @@ FREEDOM = 3.0
 FUNCTIONS = ("value", "shape", "bounds")
 """Attributes of `Actions` that are public functions."""
 
-CAUTION, MOST_CAUTION, CAUTION_POWER = 0.5, 1.3, -0.6
+CAUTION, MOST_CAUTION, CAUTION_POWER = 0.3, 1.3, -0.9
 """Deviations of its posterior by which the gain of deciding by context has to exceed zero.
 
-The first number holds at epsilon times users of 10,000. It is multiplied by the power of that over 10,000, and
-is at most the second number. Below, everybody gets the action that is best on average over users. The gain and
-its deviation are computed from releases.
+The first number holds at epsilon times users of 10,000. It is multiplied by the power of that product over
+10,000, and it is at most the second number. Below, everybody gets the action that is best on average over
+users. The gain and its deviation are computed from releases.
 """
 
 

@@ -70,20 +70,20 @@ def _dosed(columns: FloatArray, dose: FloatArray) -> FloatArray:
     return np.asarray(0.15 + 0.7 * np.exp(-(((dose - best) / 1.9) ** 2) / 2.0))
 
 
-def _revenue(price: FloatArray, mean: FloatArray) -> FloatArray:
-    return price * mean
+def _revenue(number: FloatArray, mean: FloatArray) -> FloatArray:
+    return number * mean
 
 
-def _margin(bid: FloatArray, mean: FloatArray) -> FloatArray:
-    return (1.0 - bid) * mean
+def _margin(number: FloatArray, mean: FloatArray) -> FloatArray:
+    return (1.0 - number) * mean
 
 
-def _less_discount(discount: FloatArray, mean: FloatArray) -> FloatArray:
-    return mean - discount / 40.0
+def _less_discount(number: FloatArray, mean: FloatArray) -> FloatArray:
+    return mean - number / 40.0
 
 
-def _outcome(_: FloatArray, mean: FloatArray) -> FloatArray:
-    return mean
+def _outcome(number: FloatArray, mean: FloatArray) -> FloatArray:
+    return mean + 0.0 * number
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class PriceWorld:
         numbers: Actions (K,).
         columns: Names of contexts, with the number of categories or None for a range from 0 to 1.
         chance: Chance (n, K) of the outcome 1, from encoded contexts (n, d) and actions (1, K).
-        value: Public value (..., K) of actions (K,) and mean outcomes (..., K).
+        value: Public value (..., K) of `number` (K,) and `mean` (..., K), the mean outcome.
         shape: Public shape of the outcome along the action, or None.
     """
 
@@ -103,7 +103,7 @@ class PriceWorld:
     numbers: tuple[float, ...]
     columns: dict[str, int | None]
     chance: Callable[[FloatArray, FloatArray], FloatArray]
-    value: Callable[[FloatArray, FloatArray], FloatArray]
+    value: Callable[..., FloatArray]
     shape: str | None = None
 
     @property
@@ -133,7 +133,7 @@ class PriceWorld:
 
     def values(self, means: FloatArray) -> FloatArray:
         """Return values (..., K) of mean outcomes (..., K)."""
-        return self.value(np.array(self.numbers), means)
+        return self.value(number=np.array(self.numbers), mean=means)
 
     def coins(self, seed: Seed, n: int) -> FloatArray:
         """Return numbers (n,) in (0, 1): the outcome is 1 if its chance exceeds the number."""
@@ -145,7 +145,7 @@ class PriceWorld:
         column = Range(self.numbers[0], self.numbers[-1], steps=len(self.numbers))
         return Actions(
             Schema(number=column),
-            value=lambda number, mean: self.value(number, mean),
+            value=self.value,
             shape=None if self.shape is None else {"number": self.shape},
         )
 
