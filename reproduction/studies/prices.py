@@ -3,8 +3,8 @@
     python -m reproduction.studies.prices --out reproduction/results/prices.json
 
 Worlds are `lab.worlds.PRICE_WORLDS`. Everybody decides once, at delta 1e-6. Noise is drawn by the exact
-samplers of the library. The share of a run is (mean value - uniform)/(best - uniform), over its people: 0 for a
-random action, 1 for the best action for everybody. Exploration counts.
+samplers of the library. The share of a run is (mean value - uniform)/(best - uniform), over its people: 0 for
+a random action, 1 for the best action for everybody. Exploration counts.
 
 | policy | what it is |
 |---|---|
