@@ -391,7 +391,7 @@ def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     sees="all released sums and counts, from which predictions and the law of actions are computed",
     neighbours="one user's context and action replaced, and the outcome from lowest to highest",
 )
-def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Audit one block in which each person has two levels and two actions, each in a bin of its own."""
     levels = Categories(list(range(2 * _ARMS)))
     policy = GPBandit(
