@@ -1,4 +1,4 @@
-"""Reproduction of four papers: a folder a paper, a file a figure or table.
+"""Reproduction of four papers, with one folder per paper and one file per figure or table.
 
 Each folder's `items` module holds the `STUDY` of its paper, and `study` finds it by the paper's name.
 `python -m reproduction PAPER ITEM` runs an item. `tuning` holds the programs that chose the library's

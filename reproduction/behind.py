@@ -1,4 +1,4 @@
-"""Ours beside published methods at the same promise, both honest: where ours loses, and where they do.
+"""Comparison of our methods with published ones that have the same valid guarantee.
 
 Kharkovskii2020 has no line: nothing that it publishes is private.
 """

@@ -1,4 +1,4 @@
-"""A world that becomes another one: at once, or bit by bit."""
+"""A world that changes into another one, abruptly or gradually."""
 
 from dataclasses import dataclass
 

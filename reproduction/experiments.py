@@ -1,4 +1,4 @@
-"""The experiments of a paper: a study has items, an item has cells, a cell is run once a seed.
+"""Experiments of a paper: a study has items, an item has cells, and a cell runs once per seed.
 
 | word | what | example |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""A line of the page of verdicts, and how its numbers are written."""
+"""Lines of the page of verdicts, and the format of their numbers."""
 
 from dpbandits.lab.study import Row
 

@@ -1,4 +1,4 @@
-"""For every figure, table, lemma and remark of the papers: what is printed, and what came out here.
+"""Verdicts on all figures, tables, lemmas and remarks of the papers: the printed result and ours.
 
 Lines are made of committed results alone: a number that was not run is "not run". Nothing is read off a
 picture of a paper: of a curve without numbers the paper's number is "curve".

@@ -1,4 +1,4 @@
-"""Fresh noise in every block, as secure aggregation gives it, in the world of the figures at (1, 1e-5).
+"""Fresh noise in every block, as with secure aggregation, in the world of the figures at (1, 1e-5).
 
 `distributed` sets `lab.baselines.BlockAggregation` between a trusted server, which mixes blocks under one
 noise, and devices that each add noise. `distributed-blocks` chose its blocks, on tuning seeds.

@@ -1,4 +1,4 @@
-"""The world of Dubey2021's first figure: one good candidate among two dozen bad ones, every round.
+"""World of Dubey2021's first figure, with one good candidate and 24 bad ones in every round.
 
 Both worlds have the squared exponential kernel with lengthscale 1 on the disc of radius 2, Bernoulli rewards
 and T = 1024. f is a combination of kernel sections at uniform centres. One of 25 candidates has f >= 0.8, and

@@ -1,4 +1,4 @@
-"""Crowds of Gaussian-process devices, simulated: no report is packed, and every noise has its own law.
+"""Simulated crowds of Gaussian-process clients. Reports are not encoded; noise has the true distribution.
 
 Where people between two publications all act on one version, the noise of their reports is drawn as one
 sum. Algorithm 3 as published learns from every report before the next person comes; there each report's

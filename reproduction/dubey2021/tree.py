@@ -1,4 +1,4 @@
-"""Runs of the published tree on arrays, and what its parts do: `central.published.Dubey2021`, round by round.
+"""Fast runs of `central.published.Dubey2021` on arrays, whole or with changed parts.
 
 The policy answers one person after another and could be stopped anywhere; a run of it is 10,000 releases
 and takes 9 s in Table 1. Here features of many rounds are computed at once, the sums of a prefix are moved

@@ -1,4 +1,4 @@
-"""Figure 3 of Kharkovskii2020: the published transformation by its dimension r, which our mechanisms lack."""
+"""Figure 3 of Kharkovskii2020: regret of the published transformation by its dimension r."""
 
 from functools import partial
 

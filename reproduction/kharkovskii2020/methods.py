@@ -1,4 +1,4 @@
-"""Ways to search in Kharkovskii2020's worlds: rows released privately, as published, without privacy.
+"""Methods in Kharkovskii2020's worlds: our private release, the published one, and no privacy.
 
 Every method sees the same worlds, seed by seed, and asks for 50 rows, none twice. Private methods go
 through `Curator` and `Modeler` with simulated noise; `attack` recovers rows from the published

@@ -1,4 +1,4 @@
-"""How Kharkovskii2020 prepares a table whose kernel is unknown: maximum likelihood, then isotropic inputs.
+"""Preparation of a table with an unknown kernel in Kharkovskii2020: maximum likelihood, then scaling.
 
 Hyperparameters of a squared-exponential kernel, with one lengthscale per column, maximise the marginal
 likelihood of the table itself. Then every column is divided by its own lengthscale (footnote 4), and all are

@@ -1,4 +1,4 @@
-"""Worlds of Kharkovskii2020's experiments: tables whose rows are asked for, with bounds known without them.
+"""Worlds of Kharkovskii2020's experiments: tables of rows to query, with public bounds.
 
 - synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)

@@ -1,4 +1,4 @@
-"""Classification tables as contextual bandits with auxiliary people, in the manner of Ma2025, Section 4.2.
+"""Classification tables as contextual bandits with auxiliary users, as in Ma2025, Section 4.2.
 
 Every class is an arm and pays 1 where it is right. Contexts are scaled to the unit cube by public bounds. A
 public column parts the target's people from the auxiliary ones, whose arms a known behaviour policy

@@ -1,4 +1,4 @@
-"""Ma2025's public code with its faults undone one by one: the worth of each.
+"""Effect of each fault in Ma2025's public code, by correcting them one by one.
 
 Two places of Figure 7a and one of 7b. Where noise is in visited bins alone nothing is private.
 """

@@ -1,4 +1,4 @@
-"""The paper's algorithm over its unknown constant: C_n = c ln n for c from .01 to 64.
+"""Regret of the paper's algorithm by its unknown constant: C_n = c ln n for c from .01 to 64.
 
 The constant of the confidence radius (14) stands in a supplement that was not at hand. What it decides is
 measured here, on one place each of Figures 7a and 9a and of Table 2: cells of those items at more constants.

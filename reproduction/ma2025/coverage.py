@@ -1,4 +1,4 @@
-"""Proposition 2.7 of Ma2025, measured: how often the radius (14) covers, for each constant at once.
+"""Measured coverage of the radius (14) of Ma2025's Proposition 2.7, for each constant.
 
 The proposition says that with probability 1 - n^-2 every estimate is within (14) of its conditional mean, for
 all t >= ln(n)^2, arms and bins. With sums U and V and the conditional mean E of the users who pulled the arm,

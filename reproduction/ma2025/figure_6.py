@@ -1,4 +1,4 @@
-"""Figure 6 of Ma2025: what a source does, for all users and at one context.
+"""Figure 6 of Ma2025: effect of a source, for all users and at one context.
 
 The settings are those of its authors' script: 10,000 users at epsilon 1 in batches of 10, in the world of the
 public code, with uniform arms. The caption's n = 1,000 counts batches. There is no source, or one of 500

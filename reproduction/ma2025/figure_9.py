@@ -1,4 +1,4 @@
-"""Figure 9 of Ma2025: regret against what two sources are like.
+"""Figure 9 of Ma2025: regret by the parameters of two sources.
 
 As printed: n = 40,000 at epsilon 2, two sources; (a) against kappa = 0, .2, ..., 1, their epsilon 1 or 8,
 gamma .2; (b) against gamma = 0, .2, ..., 2, their epsilon 2 or 8, kappa 1; (c) against the order of two

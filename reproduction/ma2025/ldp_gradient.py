@@ -1,4 +1,4 @@
-"""Contextual bandits that learn from one private gradient a user: linear or with one hidden layer.
+"""Contextual bandits that learn from one private gradient per user: linear, or with one hidden layer.
 
 Source: Han, Liang, Wang, Zhang, *Generalized linear bandits with local differential privacy*, 2021. Every
 user sends the gradient of its own loss at the published parameters through a private vector mechanism, and

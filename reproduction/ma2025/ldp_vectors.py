@@ -1,4 +1,4 @@
-r"""One vector a user, under pure local privacy: what gradient-based local learners report.
+r"""Mechanisms for one vector per user with pure local privacy, for gradient-based local learners.
 
 A vector v of R^m with norm at most 1 goes in; a report with E[report] = v and density ratio at most
 e^epsilon between any two inputs comes out. Three mechanisms:

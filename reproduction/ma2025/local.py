@@ -1,4 +1,4 @@
-"""Ma2025 and what beats it at equal epsilon: `local` and three small items beside it.
+"""Comparison of Ma2025 with better methods at equal epsilon: `local` and three small items.
 
 Constants come from `reproduction/tuning/local_learners.py`. Everything here is an evaluation with
 simulated noise.

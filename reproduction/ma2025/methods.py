@@ -1,4 +1,4 @@
-"""Every way to learn that Ma2025's experiments compare, run on one crowd: people in, regret out.
+"""Run any method of Ma2025's experiments on one crowd, and return its regret.
 
 | method | what it is |
 |---|---|

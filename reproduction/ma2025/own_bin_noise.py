@@ -1,4 +1,4 @@
-"""The attack on noise drawn only for the user's own bin.
+"""Attack on reports with noise in the user's own bin only.
 
 Ma2025's public code adds Laplace noise to a bin's sums only for users who fall into it. Seen as a report,
 every other bin's entries are exactly zero, which reveals the bin. The attacker knows that the user is in one

@@ -1,4 +1,4 @@
-"""A table's auxiliary people as a source of a simulated target."""
+"""Auxiliary users of a table as the source of a simulated target."""
 
 from dataclasses import dataclass
 

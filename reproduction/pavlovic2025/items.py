@@ -1,4 +1,4 @@
-"""Pavlovic2025's questions: USCA as published and what grew out of it.
+"""Experiments of Pavlovic2025: USCA as published, and the mechanisms derived from it.
 
 | item | what | where |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Randomised experiments on real people as logs with known propensities: one row a person.
+"""Randomised experiments with real people as logs with known propensities, one row per person.
 
 - `rand_hie(outcome=)`: the RAND Health Insurance Experiment; families drew insurance plans.
 - `star()`: Tennessee's STAR; children drew class sizes within their school.

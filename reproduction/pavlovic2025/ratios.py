@@ -1,4 +1,4 @@
-"""How much of epsilon one user can use: exact log ratios of USCA's answers over adversarial neighbours.
+"""Exact privacy loss of USCA's answers on adversarial neighbouring data sets, as a share of epsilon.
 
 Base data of T rows puts one action ahead of the others; the replacement moves gaps most. Laws of
 permute-and-flip are exact (`permute_and_flip_law`), scores and ranges are those that

@@ -1,4 +1,4 @@
-"""Worlds for USCA: functions made of kernel sections over (action, context).
+"""Worlds for USCA: sums of kernel sections over (action, context).
 
 An `RKHSWorld` is f(w) = sum_j a_j k(w, z_j), with uniform centres z_j and standard normal weights a_j. f is
 scaled to sup |f| = 1 over its cells. Rewards are f plus normal noise, clipped to [-B, B], B = 1.2. The seed

@@ -1,4 +1,4 @@
-"""Real randomised experiments: does what is learned privately from one half beat one arm for all?
+"""Real randomised experiments: a policy learned privately on one half, compared with one arm for all.
 
 Item `trials`: RAND HIE (two outcomes) and STAR over splits by family or school. In each split, on the
 training half: a private release at delta = 1e-6 (a fifth of epsilon goes to a private histogram of

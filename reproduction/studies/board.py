@@ -1,4 +1,4 @@
-"""The board: all policies of a trust model on worlds that are hard on us, ranked by what they earn.
+"""The board: all policies of a trust model on hard worlds, ranked by reward.
 
     python -m reproduction.studies.board --out reproduction/results/board.json
 

@@ -1,4 +1,4 @@
-"""How long Mercer features are, and what dividing them by their usual length gains in regret.
+"""Length of Mercer features, and the gain in regret from dividing them by their usual length.
 
     python -m reproduction.studies.feature_norms            # norms: seconds
     python -m reproduction.studies.feature_norms --regret   # and regret in three worlds: half a minute

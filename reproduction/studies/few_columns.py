@@ -1,4 +1,4 @@
-"""Learning from a log with two or three columns: the share of what a ridge without privacy gains.
+"""Learning from a log with two or three columns: uplift as a share of a non-private ridge's.
 
     python -m reproduction.studies.few_columns --cells cells --out reproduction/results/few-columns.json
 

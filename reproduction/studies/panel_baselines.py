@@ -1,4 +1,4 @@
-"""Baselines of the panel: private ways that an hour gives, each with the reason why it is private.
+"""Baselines of the panel: simple private methods, each with its privacy argument.
 
 A central baseline learns from blocks of people: it is shown their arms, contexts and rewards, and keeps
 noisy sums alone. Neighbouring data sets differ in one person's row (replace one). A person is in one block,

@@ -1,4 +1,4 @@
-"""Tables of the panel: public ones that no constant was chosen on and no other page shows, and made ones.
+"""Tables of the panel: public ones, used neither for tuning nor on other pages, and synthetic ones.
 
 Every round one row comes by; the arms are brackets (or classes) of an outcome, reward 1 for the right one.
 `TABLES` says of each where it comes from and what it is there for (`kinds`):

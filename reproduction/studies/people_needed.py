@@ -1,4 +1,4 @@
-"""How many people one needs: reward of the default policy along the number of people.
+"""Reward of the default policy by the number of users.
 
     python -m reproduction.studies.people_needed --out reproduction/results/people-needed.json
 

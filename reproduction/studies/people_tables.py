@@ -1,4 +1,4 @@
-"""Contexts and arms on tables of people: shares of the best non-private uplift, beside crude baselines.
+"""Retained uplift of contexts and arms on tables of users, compared with simple baselines.
 
     python -m reproduction.studies.tables_of_people tables.npz --adult adult.data.gz
     python -m reproduction.studies.people_tables --tables tables.npz --cells cells --jobs -1 \\

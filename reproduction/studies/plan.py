@@ -1,4 +1,4 @@
-"""Do plans hold? Plans are made from the public facts of worlds, and the worlds themselves are then run.
+"""Validation of plans: plans are made from the public facts of worlds, and then the worlds are run.
 
 `python -m reproduction.studies.plan FOLDER --out FILE` plans on every world of a folder and compares with the
 true results. It measures the coverage of predicted shares, the width of their intervals, and if the

@@ -1,4 +1,4 @@
-"""Kinds of release beside each other: `python -m reproduction.studies.releases --jobs 16`.
+"""Comparison of the kinds of release: `python -m reproduction.studies.releases --jobs 16`.
 
 Regret of `GPBandit` by what it releases, on the worlds of Dubey2021's first figure, on camelback and on boxes
 of several columns. Cells are pure epsilon; features keep (epsilon, delta). Noise in cells has its exact

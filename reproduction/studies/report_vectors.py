@@ -1,4 +1,4 @@
-"""Test vectors of the byte formats: contracts, versions, reports, sums, tags, from given random bytes.
+"""Test vectors of the byte formats (contracts, versions, reports, sums, tags) from given random bytes.
 
     python -m reproduction.studies.report_vectors --out reproduction/results/report-vectors.json
 

@@ -1,4 +1,4 @@
-"""`cps-income` through the service by HTTP, and the same in the library: the same decisions, the same reward.
+"""Comparison of decisions and rewards on `cps-income` through the HTTP service and in the library.
 
     python -m reproduction.studies.service_income [--horizon 1500] [--orders 3] [--out FILE.json]
 

@@ -1,4 +1,4 @@
-"""Tables of people for the benchmark of contexts and arms: which there are, and how each is made a bandit.
+"""Tables of users for the benchmark of contexts and arms, as bandits.
 
 Every round one row comes by and the arms are brackets of its outcome, reward 1 for the right one. Constants
 of policies are chosen on `TUNING` tables and synthetic seeds below 1,000,000 alone.

@@ -1,4 +1,4 @@
-"""Constants of questions about many columns, held against their neighbours on tables that no page shows.
+"""Comparison of the constants of `questions` for many columns with nearby values, on tuning tables.
 
     python -m reproduction.tuning.local_columns --out reproduction/results/local-columns-tuning.json
 

@@ -1,4 +1,4 @@
-"""How the constants of the local policies were chosen: one procedure, one budget, for every case alike.
+"""Choice of the constants of the local policies, by the same procedure and budget for every case.
 
     python -m reproduction.tuning.local_learners --out reproduction/results/local-tuning.json
 

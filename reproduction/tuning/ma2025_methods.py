@@ -1,4 +1,4 @@
-"""How the constants of the methods on real tables were chosen: on people who are not reported on.
+"""Choice of the constants of the methods on real tables, on users whose results are not reported.
 
     python -m reproduction.tuning.ma2025_methods tuning --reps 12 --out reproduction/results
 

@@ -1,4 +1,4 @@
-"""How the modeler's constants for an unknown kernel were chosen, one change at a time.
+"""Choice of the modeler's constants for an unknown kernel, one change at a time.
 
     python -m reproduction.tuning.outsourced --records records \\
         --out reproduction/results/outsourced-tuning.json

@@ -1,4 +1,4 @@
-"""Constants of the panel's baselines, chosen on tables that the panel does not hold.
+"""Choice of the constants of the panel's baselines, on tables that are not in the panel.
 
     python -m reproduction.tuning.panel_baselines --out reproduction/results/panel-tuning.json
 

@@ -1,4 +1,4 @@
-"""Say what strangers were not asked for: `python -m reproduction.tuning.plan_facts FOLDER`.
+"""Add facts to plans whose authors did not state them: `python -m reproduction.tuning.plan_facts FOLDER`.
 
 Those who made the worlds of `reproduction/tuning/plan_tuning` were not asked for every arm's rate, nor for
 segments. This adds to each what somebody who knows the decision would say.

@@ -1,4 +1,4 @@
-"""Constants of `questions` that were taken over, held against their neighbours on the local tuning worlds.
+"""Comparison of the adopted constants of `questions` with nearby values, on the local tuning worlds.
 
     python -m reproduction.tuning.question_neighbours --out reproduction/results/question-neighbours.json
 

@@ -1,4 +1,4 @@
-"""Constants of kinds of release, held against worlds and tables that no page shows but as tuning ones.
+"""Comparison of the constants of kinds of release with nearby values, on tuning worlds and tables.
 
     python -m reproduction.tuning.releases --records build --out reproduction/results/releases-tuning.json
 

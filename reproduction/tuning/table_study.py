@@ -1,4 +1,4 @@
-"""How the constants of the table study were chosen: coordinate search on a made-up table.
+"""Choice of the constants of the table study, by coordinate search on a synthetic table.
 
 `python -m reproduction.tuning.table_study [--sweeps 2] [--reps 6] [--horizon 20000]` starts at the committed
 constants, changes one at a time over a fixed grid on the table `synthetic-income` and seeds 0, 1, ...

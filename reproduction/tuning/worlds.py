@@ -1,4 +1,4 @@
-"""Made-up worlds and tables that constants of kinds of release are chosen on. No page shows one of them.
+"""Synthetic worlds and tables for choosing constants of kinds of release. No page shows their results.
 
 A name is FAMILY-COLUMNS, or FAMILY-COLUMNS-CROWD. Functions of all families are scaled to [.1, .9].
 

@@ -597,7 +597,7 @@ def _axis(name: object) -> str:
 
 @worded
 def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
-    """Draw the epsilon that accounts have spent at their delta, and the rest of each of their limits.
+    """Draw the epsilon that accounts have spent at their delta, and how much of each limit remains.
 
     Args:
         ledger: Ledger with the accounts.

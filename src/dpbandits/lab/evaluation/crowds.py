@@ -199,7 +199,9 @@ def simulate(
 class Crowd:
     """A simulated crowd that you run version by version.
 
-    Args: See `simulate`.
+    Args:
+        spec, world: See `simulate`.
+        n_users, seed, floating, snapshots, watched, classes, robust: See `CrowdOptions`.
         rule: Learning rule, which may have learned before; None creates one.
 
     Attributes:

@@ -494,7 +494,7 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """Numbers drawn within the believed bounds, in units of rewards."""
+    """Numbers of one world, drawn within the believed bounds. Rewards are in the unit of the facts."""
 
     base_rate: float
     effect: float
@@ -506,8 +506,8 @@ class _Sizes(NamedTuple):
     def drawn(cls, facts: Facts, rng: np.random.Generator, seed: Seed | None = None) -> Self:
         """Draw the numbers of one world.
 
-        A seed draws them by quarters of their bounds, so that few worlds cover the bounds. Rates are drawn if
-        the facts have them.
+        With a seed, effect and personal part each come from one quarter of their bounds. Four consecutive
+        seeds use all quarters, so that few worlds cover the bounds. Rates are drawn if the facts have them.
         """
         if facts.believed_rates is not None:
             return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
