@@ -54,6 +54,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
     ("py:class", "dpbandits.lab.people.study.Compared"),
+    ("py:class", "dpbandits._config.Registry"),
     ("py:class", "dpbandits.tables.owners.Owners"),
     ("py:class", "dpbandits.service.clock.Clock"),
     ("py:class", "dpbandits.central.foresight.Foresight"),

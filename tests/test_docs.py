@@ -17,6 +17,7 @@ MOST_LINES = 30
 
 TASKS = {
     "personalise": "personalise-offers.md",
+    "prices, doses, bids": "personal-prices.md",
     "delayed": "delayed-rewards.md",
     "five visits": "returning-visitors.md",
     "arms with contexts in local": "own-devices.md",
