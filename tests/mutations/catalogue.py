@@ -3135,6 +3135,47 @@ MUTATIONS = (
         tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
+        "bins of actions from the actions of the block",
+        "where a user's outcome is added up depends on which actions others got",
+        (
+            "central/marginals/release.py",
+            "        rows_of = self._rows(block)\n",
+            "        rows_of = np.searchsorted(np.unique(codes), np.arange(self.arms)) % self.arms\n",
+        ),
+        tests="tests/central/marginals/test_actions.py",
+    ),
+    _bug(
+        "an outcome told for another action than the decided one",
+        "sums hold outcomes in bins of actions that nobody got",
+        (
+            "central/marginals/release.py",
+            "        cells = rows_of[codes][:, None] * tables.n_cells",
+            "        cells = rows_of[::-1][codes][:, None] * tables.n_cells",
+        ),
+        tests="tests/central/marginals/test_actions.py",
+    ),
+    _bug(
+        "the value of an action before noise",
+        "sums are of values, which move further than the noise covers",
+        (
+            "central/marginals/release.py",
+            "        worth = _rounded((told - low) / (high - low)) - ",
+            "        told = told * (1.0 + codes * (self._setup.actions is not None))\n"
+            "        worth = _rounded((told - low) / (high - low)) - ",
+        ),
+        tests="tests/central/marginals/test_actions.py",
+    ),
+    _bug(
+        "a centre of actions not kept within bounds",
+        "a prediction far off the range makes one outcome move without bound",
+        (
+            "central/marginals/action_release.py",
+            "        return centre_of(found)\n",
+            "        return np.asarray(np.rint(1024 * np.nan_to_num(found)).astype(np.int64))\n",
+        ),
+        tests="tests/central/marginals/test_actions.py",
+    ),
+    _bug(
         "the whole epsilon for the sums",
         "sums and counts together lose more than was promised",
         (

@@ -1,0 +1,95 @@
+"""Tables of `evidence/prices.md`."""
+
+from IPython.display import Markdown
+from pages import Row, load, pm, table
+
+_AIMS = {"price-3": 0.82, "price-6": 0.76, "bid": 0.59, "flat": 0.91, "useless": 0.87, "dose": 0.63}
+"""Share of the uplift that was aimed at, with 10,000 people at epsilon 1."""
+
+MOST_LOST, LEAST_BELOW, LOWEST = 0.065, 0.02, 0.6
+
+
+def _rows(setting: str) -> list[Row]:
+    return [row for row in load("prices")["rows"] if row["setting"] == setting]
+
+
+def _share(row: Row, name: str) -> str:
+    own = row["policies"][name]
+    return pm(own["share"], own["share_se"], digits=3)
+
+
+def prices_missed() -> Markdown:
+    """Name each aim that was missed, then say how many were met."""
+    missed, met = [], 0
+    for row in _rows("main"):
+        own = row["policies"]["actions"]
+        if row["world"] in _AIMS:
+            aim, share = _AIMS[row["world"]], own["share"]
+            if share < aim:
+                missed.append(f"`{row['world']}` keeps {share:.3f} of the uplift (aim {aim:.2f}).")
+            met += share >= aim
+        else:
+            if own["lost"] > MOST_LOST:
+                missed.append(f"`{row['world']}` loses {own['lost']:.3f} of the best (aim {MOST_LOST}).")
+            met += own["lost"] <= MOST_LOST
+        if row["world"] == "useless" and own["lowest"] < LOWEST:
+            missed.append(f"One seed of `useless` keeps {own['lowest']:.2f} (aim {LOWEST}).")
+        for name in ("arms-5", "arms-10", "arms-20"):
+            other = row["policies"][name]
+            if other["actions_less_it"] < -2.0 * other["actions_less_it_se"]:
+                missed.append(f"`{name}` is ahead in `{row['world']}` by {-other['actions_less_it']:.3f}.")
+    for setting in ("few people", "small epsilon"):
+        for row in _rows(setting):
+            less = row["policies"]["for all"]["actions_less_it"]
+            if less < -LEAST_BELOW:
+                missed.append(
+                    f"With {row['people']:,} people at epsilon {row['epsilon']:g}, `{row['world']}` is "
+                    f"{-less:.3f} below the policy without contexts (aim {LEAST_BELOW})."
+                )
+    lines = [f"- **Missed:** {one}" for one in missed]
+    lines += [f"- Met: {met} of 7 aims for the share of the uplift or the loss."]
+    if not any("is ahead" in one for one in missed):
+        lines += [
+            "- Met: no number of arms is ahead by more than two standard errors of the paired difference."
+        ]
+    return Markdown("\n".join(lines))
+
+
+def prices_table() -> Markdown:
+    """Show all policies with 10,000 people at epsilon 1."""
+    names = ("for all", "arms-5", "arms-10", "arms-20", "actions")
+    opened = {row["world"]: row for row in _rows("open")}
+    lines = [
+        [
+            f"`{row['world']}`",
+            f"{row['fixed']:.3f}",
+            *(_share(row, name) for name in names),
+            _share(opened[row["world"]], "actions") if row["world"] in opened else "",
+        ]
+        for row in _rows("main")
+    ]
+    return table(["world", "best number for all", *(f"`{name}`" for name in names), "`open`"], lines)
+
+
+def prices_settings() -> Markdown:
+    """Show the policy and the one without contexts in the other settings."""
+    labels = ("few people", "small epsilon", "large epsilon", "many people")
+    lines = [
+        [
+            f"`{row['world']}`",
+            f"{row['people']:,}",
+            f"{row['epsilon']:g}",
+            str(len(row["seeds"])),
+            _share(row, "actions"),
+            _share(row, "for all") if "for all" in row["policies"] else "",
+        ]
+        for label in labels
+        for row in _rows(label)
+    ]
+    return table(["world", "people", "epsilon", "seeds", "`actions`", "`for all`"], lines)
+
+
+def prices_seconds() -> Markdown:
+    """Say what a run takes."""
+    most = max(row["policies"]["actions"]["seconds"] for row in _rows("main"))
+    return Markdown(f"A run of 10,000 people takes at most {most:.1f} CPU seconds, on average over seeds.")

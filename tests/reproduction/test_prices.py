@@ -1,0 +1,52 @@
+"""Worlds of prices, and the study on them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbandits.lab.evaluation import FIRST_REPORT_SEED
+from dpbandits.lab.worlds import PRICE_WORLDS
+from reproduction.studies import prices
+from reproduction.tuning import prices as tuning
+
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
+
+
+@pytest.mark.parametrize("world", PRICE_WORLDS.values(), ids=PRICE_WORLDS)
+def test_a_world_has_chances_and_the_value_that_its_actions_have(world):
+    people = world.people(3, 200)
+    means = world.means(people)
+    assert means.shape == (200, len(world.numbers))
+    assert means.min() >= 0.0
+    assert means.max() <= 1.0
+    assert world.actions.labels == world.numbers
+    np.testing.assert_allclose(world.actions.valued(means), world.values(means))
+    if world.shape is not None:
+        assert (np.diff(means, axis=1) * {"increasing": 1, "decreasing": -1}[world.shape] >= -1e-12).all()
+    np.testing.assert_array_equal(world.people(3, 200), people)
+
+
+@pytest.mark.parametrize("name", ["actions", "for all", "arms-5"])
+def test_a_run_earns_between_nothing_and_the_best(name):
+    found = prices.run(PRICE_WORLDS["price-1"], name, people=300, epsilon=1.0, seed=1)
+    assert found.share < 1.0
+    assert 0.0 < found.lost < 1.0
+
+
+def test_reported_seeds_are_not_those_of_tuning():
+    rows = json.loads((RESULTS / "prices.json").read_text())["rows"]
+    assert min(seed for row in rows for seed in row["seeds"]) >= FIRST_REPORT_SEED
+    assert tuning.FIRST_SEED + tuning.SEEDS < FIRST_REPORT_SEED
+    main = [row for row in rows if row["setting"] == "main"]
+    assert [row["world"] for row in main] == list(PRICE_WORLDS)
+    assert all(len(row["seeds"]) == 20 for row in main)
+
+
+def test_a_changed_constant_is_put_back():
+    variant = tuning.VARIANTS[0]
+    before = getattr(variant.holder, variant.attribute)
+    with tuning.changed(variant):
+        assert getattr(variant.holder, variant.attribute) == variant.value
+    assert getattr(variant.holder, variant.attribute) == before
