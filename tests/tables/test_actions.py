@@ -252,3 +252,18 @@ def test_the_twin_has_the_same_actions_and_no_local_one():
     assert twin.recommend(WHO) in (6.0, 7.0)  # the law is smooth, and buyers stop at 8
     with pytest.raises(InvalidParameter, match="local twin"):
         dpb.lab.twin(one, room="local")
+
+
+def test_public_data_and_a_published_function_begin_a_policy():
+    actions = dpb.Actions(PRICES, value=dpb.values.Revenue(cost=2))
+    prices = np.random.default_rng(0).integers(1, 21, 600).astype(float)
+    told = {"age": [30] * 600, "region": ["south"] * 600}
+    informed = policy(actions)
+    informed.warm_start(told, (prices < 8).astype(float), arms=prices.tolist())
+    assert informed.recommend(WHO) in (6.0, 7.0)
+    other = policy(actions)
+    other.warm_start(informed.publish(), disjoint=True)
+    curves = (informed.curve(WHO), other.curve(WHO))
+    assert np.corrcoef(*(curve.value for curve in curves))[0, 1] > 0.9
+    decisions = informed.ask_batch([WHO] * 50, users=range(50))
+    assert np.mean(decisions.chosen) < 9.0  # uniform prices have the mean 10.5

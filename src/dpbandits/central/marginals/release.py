@@ -106,6 +106,7 @@ from dpbandits.models.marginals import (
     cuts_of,
     variances_to_choose_by,
 )
+from dpbandits.models.marginals.action_features import ActionFeatures
 from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
@@ -585,8 +586,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if self._public is None:
             return self._plain
         if self._informed is None or self._informed[0] is not self._public:
-            nothing, base = self._plain.belief, effect_features(self.features)
-            ratio, shape = base.ratio, nothing.evidence.shift.shape
+            nothing, own = self._plain.belief, self.features
+            ratio = own.ratio if isinstance(own, ActionFeatures) else effect_features(own).ratio
+            shape = nothing.evidence.shift.shape
             gram = self._public[0].reshape(*shape, shape[1])
             vector = ratio * self._public[1].reshape(shape)
             evidence = Evidence(ratio[:, None] * ratio * gram / VARIANCE, vector / VARIANCE)
