@@ -181,3 +181,23 @@ def test_memory_is_refused_before_it_is_taken():
     many = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(60)})
     with pytest.raises(dpb.errors.InvalidParameter, match="take fewer"):
         policy(contexts=many)
+
+
+def test_a_category_beside_a_range_is_learned_too():
+    """People buy in the shop alone: with little noise, hardly anybody gets another channel at the end."""
+    columns = dpb.Schema(price=dpb.Range(1, 10, steps=10), channel=dpb.Categories(["mail", "shop", "call"]))
+    actions = dpb.Actions(columns, value=dpb.values.Revenue(price="price"), shape={"price": "decreasing"})
+    chooser, rng = policy(actions=actions, horizon=2_000, epsilon=20.0), np.random.default_rng(0)
+    start = 0
+    for end in (*chooser.blocks, 2_000):
+        people = {
+            "income": rng.uniform(0, 10, end - start),
+            "region": rng.choice(["north", "west"], end - start),
+        }
+        decided = chooser.ask_batch(people)
+        given = {name: own[decided.indices] for name, own in chooser.actions.columns.items()}
+        bought = (given["channel"] == "shop") & (given["price"] < 3 + people["income"])
+        chooser.tell_batch(decided.ids, bought.astype(float))
+        start = end
+    assert (given["channel"] == "shop").mean() > 0.9
+    assert given["price"].mean() > 2.0
