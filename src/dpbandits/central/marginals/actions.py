@@ -81,12 +81,10 @@ class ActionBelief(Belief):
 
     Attributes:
         rule: Rule that chooses.
-        offered: Actions (K,) that are answered at present.
         sample: People who stand for all users; None before any release.
     """
 
     rule: ActionRule
-    offered: BoolArray
     sample: WeightedPeople | None = None
 
     def outcomes(self, phi: FloatArray) -> FloatArray:
@@ -102,18 +100,16 @@ class ActionBelief(Belief):
             phi: Features.
             allowed: Actions (n, K) within the users' bounds, or None.
         """
-        offered = np.broadcast_to(self.offered, (len(phi), len(self.mean)))
-        if allowed is not None:
-            offered = np.where((offered & allowed).any(axis=1, keepdims=True), offered & allowed, allowed)
         if self.draws is None:
-            return np.asarray(offered / np.maximum(1, offered.sum(axis=1, keepdims=True)))
+            offered = np.ones((len(phi), len(self.mean))) if allowed is None else allowed
+            return np.asarray(offered / offered.sum(axis=1, keepdims=True))
         draws, actions, m = self.draws.shape
         flat, chances = self.draws.reshape(-1, m), np.empty((len(phi), actions))
         step = max(1, SCORED // (4 * len(flat)))
         for begin in range(0, len(phi), step):
             rows = slice(begin, begin + step)
             values = self.rule.values((phi[rows] @ flat.T).reshape(-1, draws, actions))
-            best = self.rule.masked(values, offered[rows]).argmax(axis=2)
+            best = self.rule.masked(values, None if allowed is None else allowed[rows]).argmax(axis=2)
             places = np.arange(len(best))[:, None] * actions + best
             count = np.bincount(places.ravel(), minlength=len(best) * actions)
             chances[rows] = count.reshape(-1, actions) / draws
@@ -185,7 +181,6 @@ class ActionReader:
             mean=self.across.of_actions(law.mean),
             relevance=Relevance(prior),
             rule=self.rule,
-            offered=np.ones(len(self.across.basis.grid), dtype=np.bool_),
         )
         return belief, law
 
