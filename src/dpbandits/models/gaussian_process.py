@@ -308,10 +308,12 @@ class FeatureGP:
         self._take(row.dot(self._law), float(y))
 
     def add_looked(self, looked: FloatArray, y: float) -> None:
-        """Add the observation `y` at a feature vector, given its `look` (m + 1,) without observations since.
+        """Add the observation `y` at the feature vector whose `look` is `looked` (m + 1,).
+
+        Call `look` after the last observation was added: an older result would give a wrong posterior.
 
         Raises:
-            InvalidData: The shape is another one, or numbers are not finite.
+            InvalidData: The shape is wrong, or a number is not finite.
         """
         if looked.shape != (self.n_features + 1,):
             raise InvalidData(

@@ -338,12 +338,17 @@ class Decisions:
     def decide_together(
         self, writes: Writes, bodies: Sequence[dict[str, Any]], *, policy: str, token: str
     ) -> list[str | Problem | None]:
-        """Answer several requests that have only a context in one pass, as `decide` answers each.
+        """Answer several requests in one pass, as `decide` would; None for those that `decide` has to answer.
 
-        None stands for a request that `decide` has to answer. This holds for requests without a round, which
-        are repeated or whose users have none left. It also holds from the first request on that has more
-        than a context, follows another one of its user, or is decided by another release. So rounds are taken
-        in the order of the requests, and no user's data moves another user to another round.
+        A single request has None if its id was used before or its user has no round left. All requests have
+        None from the first one on that
+
+        - lacks a context or has a member outside `_PLAIN`,
+        - depends on an earlier request of the same user, or
+        - would be decided by a later release.
+
+        So rounds are taken in the order of the requests, and no user's data moves another user to another
+        round. All have None if the policy is not active, not live or has no arms.
         """
         found: list[str | Problem | None] = [None] * len(bodies)
         now, kept = self._now(), self._read_last(writes, policy)

@@ -63,10 +63,11 @@ class Old(NamedTuple):
 
 
 def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int:
-    """Erase some decisions of requests before a time, and curators' answers; return the number of decisions.
+    """Erase up to `ERASED_TOGETHER` decisions requested before a time; return the number of erased ones.
 
-    Rewards for these decisions are late from now on, unless their wait is over: then `Decisions.sweep`
-    settles them. Their rounds that are in no release are recorded for `old_rounds` and erased from the time
+    All curators' answers before that time are erased too. From now on a reward for an erased decision is
+    late. If its wait for a reward is over, `Decisions.sweep` settles the decision as usual. Rounds of erased
+    decisions that are in no release yet are recorded: `old_rounds` lists them for erasure from the time
     `rounds_at` on.
     """
     writes.run(

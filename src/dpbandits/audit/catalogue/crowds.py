@@ -289,7 +289,7 @@ def _tables_policy(
     delta: float = 0.0,
     columns: Sequence[str] = ("place",),
 ) -> GPBandit:
-    """Return a policy with noise for `rounds` rounds per user; it expects few people, so one cell per arm."""
+    """Return a policy with noise for `rounds` rounds per user. Its short horizon gives one cell per arm."""
     return GPBandit(
         contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
         arms=list(range(_ARMS)),
@@ -490,7 +490,7 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit enough tables that sums and counts have Gaussian noise as one vector."""
+    """Audit a log with many tables: sums and counts then get Gaussian noise together, as one vector."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=_MANY, horizon=_EXPECTED)
 
 
@@ -503,14 +503,14 @@ def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_pairs(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit tables that share columns; enough rows are expected that every pair of columns has a table."""
+    """Audit tables that share columns: a log of this declared size has a table for every pair of columns."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=6, horizon=10 * _EXPECTED)
 
 
 def _moved_in_a_vector(
     epsilon: float, seed: int, noise: PreparedNoise, world: int, *, columns: int, horizon: int
 ) -> FloatArray:
-    """Return scores of a log in which each person has an arm, and changes one entry of each of its tables."""
+    """Return one score per person of a log; each person has a separate arm and one entry in each table."""
     policy = ExploreThenCommit(
         contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(columns)}),
         arms=list(range(_ARMS)),

@@ -326,7 +326,7 @@ class ExploreThenCommit(KeptPolicy):
             self._enter_release(self._uses()[0], 0)
 
     def _of_tables(self, *, of_cells: bool) -> Menu:
-        """Return the menu. Raises `InvalidParameter` if marginal tables do not fit the arguments."""
+        """Return the menu of contexts and arms; raise InvalidParameter if tables do not fit the arguments."""
         if self.menu is None:
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
         if of_cells or self.tuning.ridge is not None:
@@ -343,7 +343,7 @@ class ExploreThenCommit(KeptPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of the total promise; the same before, during and after."""
+        """Guarantee for everything that the policy releases; it is the same before and after the release."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         release = self.calibration.release
         if isinstance(release, TableRelease):

@@ -15,7 +15,7 @@ contain everything else that describes a table, but no table is opened::
     users = 50_000                          # number of users, or on the command line
     base_rate = 0.1                         # mean reward of a random arm
     effect = [0.04, 0.08]                   # mean reward of each user's best arm above a random arm
-    personal = [0.4, 1.0]                   # part of the effect that no single arm for everybody gets
+    personal = [0.4, 1.0]                   # part of the effect that the best single arm does not get
     smoothness = "medium"                   # distance along a column after which the best arm changes
     relevant = [1, 2]                       # number of columns that matter
     low = 0                                 # range of rewards
@@ -38,9 +38,10 @@ contain everything else that describes a table, but no table is opened::
     [plan.segments.region]                  # every category is a segment, in the schema's order
     people = [0.5, 0.3, 0.2]
 
-One number means that number give or take a tenth. Two numbers are bounds; values near their middle are more
-likely, except for `personal`, which is uniform. `smoothness` is a length as a share of a column's range, or
-one of the words smooth, medium and rough. In half of the worlds it is a share of the users instead.
+One number stands for the bounds 10% below and above it. Two numbers are bounds; values near their middle are
+more likely, except for `personal`, which is uniform. `smoothness` is a length as a share of a column's range,
+or one of the words smooth, medium and rough. Half of the worlds measure lengths along a column in quantiles,
+so there the length is a share of the users.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -408,7 +408,9 @@ class NodeData:
     def told(
         self, mass: FloatArray, nodes: "IntArray | slice" = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Return precision and moment (about zero) of nodes' evidence, (n, K) each; `mass` is (n_nodes,).
+        """Return precision and moment (precision times estimate) of nodes' evidence, (n, K) each.
+
+        `mass` (n_nodes,) is the estimated probability of each node.
 
         A signed sum of n reports has mean n pi p (2 f - 1). With information and evidence summed, the
         precision is 4 p^2 information, and the moment 2 p (evidence + p information).

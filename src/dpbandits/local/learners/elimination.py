@@ -49,7 +49,7 @@ class EliminatingLearner(BinLearner):
 
     @abstractmethod
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return (n,) True for leaves that may be split if all their intervals are narrow."""
+        """Return (n,) True for leaves that may be split once they are `ready`."""
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
         """Return (L,) True for leaves whose remaining arms (`active`, (L, K)) all have narrow intervals."""

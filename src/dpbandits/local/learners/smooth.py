@@ -89,7 +89,10 @@ class SmoothTreeRule(PosteriorLearner):
         self._forget()
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return precision and moment (about the prior mean) of reports on nodes while they were leaves."""
+        """Return precision and moment, (n, K) each, of the reports on nodes from when they were leaves.
+
+        The moment is the precision times the estimated mean reward less the prior mean.
+        """
         precision, moment = self._data.told(self.masses, nodes)
         return precision, moment - precision * self.constants.prior_mean
 

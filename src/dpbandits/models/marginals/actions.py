@@ -175,9 +175,9 @@ class ActionEffects:
         """Yield maps (C, J) from weights to the expected sums of every bin of actions.
 
         Args:
-            cells: Cells (C, M) of the people of a sample, as in `Design.indicators`.
-            given: People (M, K) whom each of the sample stands for and who got each action.
-            phi: Functions (M, m) of their contexts.
+            cells: Cells (C, M) of the contexts of a sample, as in `Design.indicators`.
+            given: Expected numbers (M, K) of users whom each sampled context stands for, by action.
+            phi: Functions (M, m) of the sampled contexts.
             bins: Bin (K,) of every action.
         """
         for one in range(int(bins.max()) + 1):
@@ -190,8 +190,8 @@ class ActionWeights:
     """Joint law of all weights.
 
     Attributes:
-        mean: (J,).
-        factor: (J, J); covariance = factor factor^T.
+        mean: (J,) mean.
+        factor: (J, J) factor of the covariance, which is factor factor^T.
         variances: Prior variances of the terms.
     """
 
@@ -209,12 +209,12 @@ class ActionWeights:
         *,
         steps: int,
     ) -> "ActionWeights":
-        """Return the posterior after so many steps of expectation maximisation.
+        """Return the posterior after `steps` steps of expectation maximisation for the prior variances.
 
         Args:
             across: Functions whose weights are learned.
-            precision, shift: Evidence (J, J) and (J,).
-            variances: Prior variances of the terms to begin with.
+            precision, shift: Evidence of the tables, (J, J) and (J,), from `evidence_of`.
+            variances: Initial prior variances of the terms.
             steps: Number of steps.
         """
         for _ in range(steps):

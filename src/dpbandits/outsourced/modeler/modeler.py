@@ -74,10 +74,11 @@ class Modeler(Seen, Configured):
         horizon: Largest number of rows to ask for.
         maximise: False to search for the smallest answer.
         mean: Prior mean, for a known kernel.
-        noise_sd: Standard deviation of answers around f at the true position, for a known kernel. The noise
-            that the curator adds to answers, by the release's description, is added to it.
-        posterior: "auto", "flat", "box" or "plugin".
-        exploration: Weight of the variance, see the module.
+        noise_sd: Standard deviation of an answer around the objective at the row's true position, for a known
+            kernel. It excludes the noise that the curator adds to answers; the release describes that noise.
+        posterior: Treatment of a row's unknown position: "flat", "box" or "plugin", as described in
+            `dpbandits.outsourced.modeler.posterior`. "auto" chooses flat or box from public numbers.
+        exploration: Weight of the variance, see the module's docstring.
         per_column: With kernel=None, True for one lengthscale per column (the default), False for one in
             total.
         seed: Public seed of the first rows and of ties.
