@@ -267,3 +267,57 @@ def test_public_data_and_a_published_function_begin_a_policy():
     assert np.corrcoef(*(curve.value for curve in curves))[0, 1] > 0.9
     decisions = informed.ask_batch([WHO] * 50, users=range(50))
     assert np.mean(decisions.chosen) < 9.0  # uniform prices have the mean 10.5
+
+def counts_calls():
+    calls = []
+    return lambda price, mean: calls.append(0) or price * mean + len(calls)
+
+
+@pytest.mark.parametrize(
+    "value", [lambda price, mean: price * mean - mean.mean(axis=0), counts_calls()], ids=["rows", "calls"]
+)
+def test_a_value_that_mixes_users_or_calls_is_refused(value):
+    with pytest.raises(InvalidParameter, match="must not depend on other rows or on earlier calls"):
+        policy(Actions(PRICES, value=value))
+
+
+def test_bounds_that_mix_users_are_refused():
+    with pytest.raises(InvalidParameter, match="must not depend on other rows"):
+        policy(
+            Actions(PRICES, bounds=lambda context: {"price": (1, 4 + context["age"] - context["age"].min())})
+        )
+
+
+def test_a_value_cannot_change_what_it_is_given():
+    def in_place(price, mean):
+        price *= 2
+        return price * mean
+
+    with pytest.raises(InvalidParameter, match="raised ValueError"):
+        policy(Actions(PRICES, value=in_place))
+    with pytest.raises(InvalidParameter, match="raised ValueError"):
+        policy(Actions(PRICES, value=lambda price, mean: np.multiply(mean, price, out=mean)))
+
+
+def test_bounds_beyond_the_grid_allow_its_end_only():
+    beyond = Actions(PRICES, bounds=lambda context: {"price": (25, np.inf)}).beside(PEOPLE)
+    assert beyond.allowed(np.zeros((2, 2))).sum(axis=1).tolist() == [1, 1]
+    assert beyond.allowed(np.zeros((2, 2)))[:, -1].all()
+
+
+def test_a_changed_decision_changes_no_other():
+    one = policy(Actions(BOTH))
+    decided = [one.ask(WHO, user=f"u{i}").action for i in range(30)]
+    batch = one.ask_batch([WHO] * 30, users=[f"b{i}" for i in range(30)])
+    decided += [batch[i].action for i in range(30)] + list(batch.chosen)
+    decided += [one.recommend(WHO), *one.curve(WHO).actions, one.publish().recommend(WHO)]
+    for action in decided:
+        action["price"] = 99.0
+    assert one.ask(WHO, user="last").action["price"] in (1.0, 2.0, 3.0)
+    assert all(action["price"] < 4 for action in one.actions.choices)
+    assert batch[0].action["price"] < 4
+
+
+def test_a_huge_number_of_steps_is_refused_before_it_takes_memory():
+    with pytest.raises(InvalidParameter, match="the grid has 1000000000000 actions"):
+        policy(dpb.Range(1, 20, steps=10**12))

@@ -11,6 +11,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -130,7 +131,7 @@ class PublishedFunction(Seen, ABC):
         chosen = self.arms
         if self.menu is not None and self.menu.actions is not None:
             chosen = self.menu.actions.choices
-        return tuple(None if code < 0 else chosen[code] for code in codes.tolist())
+        return tuple(None if code < 0 else copy(chosen[code]) for code in codes.tolist())
 
     @abstractmethod
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ id.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
@@ -120,7 +121,8 @@ class DecisionBatch(Seen):
         """Every decision's `action`, of a policy with `actions`; None for a refused set."""
         chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
         return tuple(
-            self.choices[int(code)] if self.choices and not refused else None for code, refused in chosen
+            copy(self.choices[int(code)]) if self.choices and not refused else None
+            for code, refused in chosen
         )
 
     def __len__(self) -> int:
@@ -143,7 +145,7 @@ def one_decision(answers: Answers, position: int = 0, choices: tuple[Any, ...] =
     action = np.array(actions[position])
     propensity = None if propensities is None else float(propensities[position])
     arm = _arm(labels, action, refused=bool(refused[position]))
-    chosen = choices[int(action[-1])] if choices and not refused[position] else action
+    chosen = copy(choices[int(action[-1])]) if choices and not refused[position] else action
     return Decision(ids[position], int(indices[position]), chosen, propensity, arm)
 
 

@@ -456,7 +456,7 @@ class RoundPolicy(KeptPolicy):
         if refused:
             chosen = np.full_like(action, np.nan)
         elif self.menu is not None and self.menu.actions is not None:
-            chosen = self.menu.actions.choices[int(action[-1])]
+            chosen = self.menu.actions.choice(int(action[-1]))
         return Decision(decision_id, index, chosen, propensity, arm)
 
     @in_turn
@@ -681,7 +681,7 @@ class RoundPolicy(KeptPolicy):
             )
         if self.menu.actions is not None:
             best = self.menu.actions.best(mean, self.reward_range, self.menu.readable(brought)[0])
-            return self.menu.actions.choices[int(best[0])]
+            return self.menu.actions.choice(int(best[0]))
         return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
     def curve(self, context: Any) -> ActionCurve:

@@ -36,6 +36,14 @@ STEPS = 20
 TRIED = 64
 """Number of random public contexts and rows of outcomes with which functions are tried."""
 
+TRIED_ALONE = 5
+"""Number of these rows that are tried alone as well."""
+
+ALONE = (
+    "the function returned something else for one row alone than for the same row among others: a row must "
+    "not depend on other rows or on earlier calls"
+)
+
 SHAPES = ("increasing", "decreasing")
 
 
@@ -73,6 +81,9 @@ class Actions(Configured):
         bounds: Public function of contexts: it gets a mapping from names of columns to arrays (n,) of
             numbers or categories, and returns {"price": (low, high)} with numbers or arrays (n,). Between
             steps, the nearest step to the middle is allowed.
+
+    Functions are called for many users at once. What they return for one row must not depend on other rows,
+    on earlier calls or on anything else: otherwise one user's context could change another's answer.
 
     Raises:
         InvalidParameter: A column, a shape or the number of actions does not fit.
@@ -127,7 +138,8 @@ class Actions(Configured):
 
     def _check_shape(self, shape: object) -> None:
         ordered = [name for name, one in zip(self.schema.names, self.ordered, strict=True) if one]
-        fits = isinstance(shape, Mapping) and set(shape) <= set(ordered) and set(shape.values()) <= {*SHAPES}
+        fits = isinstance(shape, Mapping) and set(shape) <= set(ordered)
+        fits = fits and all(one in SHAPES for one in shape.values())  # type: ignore[attr-defined]
         if not fits:
             raise InvalidParameter(
                 f'shape: expected "increasing" or "decreasing" for columns among {ordered}, as '
@@ -150,7 +162,7 @@ class Actions(Configured):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of values of every column."""
-        return tuple(map(len, self.steps))
+        return tuple(map(_size, self.schema.columns.values()))
 
     @property
     def ordered(self) -> tuple[bool, ...]:
@@ -170,10 +182,13 @@ class Actions(Configured):
     @cached_property
     def columns(self) -> dict[str, Any]:
         """Values (K,) of every column, by name."""
-        return {
+        found = {
             name: np.array(values)[codes]
             for name, values, codes in zip(self.schema.names, self.steps, self.grid.T, strict=True)
         }
+        for own in found.values():
+            own.flags.writeable = False  # a function of the user's must not change the grid
+        return found
 
     @cached_property
     def choices(self) -> tuple[Any, ...]:
@@ -185,6 +200,11 @@ class Actions(Configured):
         if len(self.sizes) == 1:
             return tuple(row[0] for row in rows)
         return tuple(dict(zip(self.schema.names, row, strict=True)) for row in rows)
+
+    def choice(self, code: int) -> Any:
+        """Return the action with this code, as `Decision.action` has it: a dict is a new one."""
+        chosen = self.choices[code]
+        return dict(chosen) if isinstance(chosen, dict) else chosen
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
@@ -209,7 +229,9 @@ class Actions(Configured):
         means = self.shaped(means)
         if self.value is None:
             return means
-        return _tried(self.value, {**self.columns, "mean": means}, np.shape(means))
+        given = means.view()
+        given.flags.writeable = False
+        return _tried(self.value, {**self.columns, "mean": given}, means.shape)
 
     def shaped(self, means: FloatArray) -> FloatArray:
         """Return means (..., K) sorted along the declared shape."""
@@ -238,6 +260,7 @@ class Actions(Configured):
         allowed = np.ones((len(contexts), self.n_actions), dtype=np.bool_)
         for name, (low, high) in self._sides(contexts).items():
             own = self.columns[name]
+            low, high = (np.clip(side, own.min(), own.max()) for side in (low, high))
             within = (own >= low[:, None]) & (own <= high[:, None])
             distance = np.abs(own - (low + high)[:, None] / 2.0)
             nearest = distance == distance.min(axis=1, keepdims=True)
@@ -311,7 +334,7 @@ class Actions(Configured):
         ends = np.stack([self.ranked(end, reward_range) for end in (mean - sd, mean + sd)])
         allowed = self.allowed(contexts)
         return ActionCurve(
-            actions=self.choices,
+            actions=tuple(map(self.choice, range(self.n_actions))),
             outcome=mean,
             outcome_sd=sd,
             value=self.ranked(mean, reward_range),
@@ -331,12 +354,22 @@ class Actions(Configured):
         found = copy(self)
         object.__setattr__(found, "contexts", contexts)
         rng = np.random.default_rng(0)
-        found.allowed(contexts.domain.sample(TRIED, rng))
+        people = contexts.domain.sample(TRIED, rng)
+        allowed = found.allowed(people)
+        if allowed is not None:
+            rows = [found.allowed(people[row : row + 1]) for row in range(TRIED_ALONE)]
+            if not np.array_equal(np.concatenate(rows), allowed[:TRIED_ALONE]):  # type: ignore[arg-type]
+                raise InvalidParameter(f"bounds: {ALONE}")
         if reward_range is not None:
             low, high = reward_range.low, reward_range.high
             flat = np.linspace(low, high, 5)[:, None] * np.ones(self.n_actions)
             for means in (flat, flat[2], rng.uniform(low, high, (3, TRIED, self.n_actions))):
-                found.valued(means)
+                values = found.valued(means)
+                rows, own = means.reshape(-1, self.n_actions), values.reshape(-1, self.n_actions)
+                alone = np.array([found.valued(row[None])[0] for row in rows[:TRIED_ALONE]])
+                unit = float(np.abs(own).max())
+                if np.abs(alone - own[:TRIED_ALONE]).max() > 1e-9 * unit:
+                    raise InvalidParameter(f"value: {ALONE}")
         return found
 
     def to_config(self) -> dict[str, Any]:
@@ -388,10 +421,15 @@ class Actions(Configured):
         return f"Actions({self.schema!r}{''.join(f', {n}={v!r}' for n, v in given.items() if v is not None)})"
 
 
+def _size(column: Column) -> int:
+    """Return the number of values of a column of actions."""
+    return column.steps or STEPS if isinstance(column, Range) else len(column.values)  # type: ignore[attr-defined]
+
+
 def _steps(column: Column) -> tuple[Label, ...]:
     """Return the values of a column of actions."""
     if isinstance(column, Range):
-        found = np.linspace(column.low, column.high, column.steps or STEPS)
+        found = np.linspace(column.low, column.high, _size(column))
         return tuple(float(f"{value:.12g}") for value in found.tolist())
     return tuple(column.values)  # type: ignore[attr-defined]
 
@@ -400,7 +438,10 @@ def _tried(value: Callable[..., Any], given: dict[str, Any], shape: tuple[int, .
     """Return the values of a public function; all it is given is public."""
     try:
         with np.errstate(all="ignore"):
-            found = np.asarray(value(**given), dtype=np.float64)
+            returned = np.asarray(value(**given))
+            if returned.dtype.kind not in "biuf":
+                raise InvalidParameter("value: the function did not return an array of numbers")
+            found = returned.astype(np.float64)
     except InvalidParameter:
         raise
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
