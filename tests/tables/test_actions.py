@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
+from dpbandits.export import decisions
 from dpbandits.tables.actions import Actions
 
 PRICES = dpb.Schema(price=dpb.Range(1, 20, steps=20))
@@ -268,6 +269,7 @@ def test_public_data_and_a_published_function_begin_a_policy():
     decisions = informed.ask_batch([WHO] * 50, users=range(50))
     assert np.mean(decisions.chosen) < 9.0  # uniform prices have the mean 10.5
 
+
 def counts_calls():
     calls = []
     return lambda price, mean: calls.append(0) or price * mean + len(calls)
@@ -321,3 +323,39 @@ def test_a_changed_decision_changes_no_other():
 def test_a_huge_number_of_steps_is_refused_before_it_takes_memory():
     with pytest.raises(InvalidParameter, match="the grid has 1000000000000 actions"):
         policy(dpb.Range(1, 20, steps=10**12))
+
+
+def test_public_data_and_published_functions_are_a_start(tmp_path):
+    rng = np.random.default_rng(0)
+    table = {"age": rng.uniform(18, 90, 5000), "region": rng.choice(["north", "south"], 5000)}
+    given = rng.integers(1, 21, 5000).astype(float)
+    bought = (given < np.where(table["age"] < 54, 6, 14)).astype(float)
+    begun = policy(Actions(PRICES, value=dpb.values.Revenue()))
+    begun.warm_start(table, bought, arms=given.tolist())
+    young, old = (begun.recommend({"age": age, "region": "north"}) for age in (25, 85))
+    assert 3 <= young <= 7 < 10 <= old <= 15
+    batch = begun.ask_batch({"age": [25] * 40, "region": ["south"] * 40}, users=list(range(40)))
+    assert np.mean(batch.chosen) < 8
+    begun.save(tmp_path / "state")
+    restored = dpb.central.GPBandit.load(tmp_path / "state")
+    assert restored.ask(WHO, user="next").action == begun.ask(WHO, user="next").action
+    later = policy(Actions(PRICES, value=dpb.values.Revenue()))
+    later.warm_start(begun.publish(), disjoint=True)
+    assert later.recommend({"age": 85, "region": "north"}) > later.recommend({"age": 25, "region": "north"})
+
+
+def test_files_that_contradict_their_grid_are_refused():
+    published = policy(Actions(PRICES, value=dpb.values.Revenue())).publish()
+    told = json.loads(published.to_json())
+    told["actions"]["schema"]["columns"][0]["steps"] = 19
+    with pytest.raises(CorruptState, match="another grid of actions"):
+        dpb.central.PublishedPosterior.from_json(json.dumps(told))
+    for change in ({"value": None}, {"actions": None}, {"rising": [[0, 0, 1]]}):
+        written = json.loads(published.to_decisions())
+        for name, value in change.items():
+            if value is None:
+                del written[name]
+            else:
+                written["value"][name] = value
+        with pytest.raises(CorruptState):
+            decisions.read(json.dumps(written))

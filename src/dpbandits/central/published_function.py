@@ -431,6 +431,11 @@ class PublishedPosterior(PublishedFunction):
         if law.mean.shape != (size,) or law.supports != self.features.supports:
             raise InvalidParameter("posterior: its weights do not match the features")
         check_arms(self.features, self.domain, per_arm=self.menu is not None)
+        actions, across = None if self.menu is None else self.menu.actions, self.features
+        grid = None if actions is None else (actions.sizes, actions.ordered)
+        known = (across.sizes, across.ordered) if isinstance(across, ActionFeatures) else None
+        if grid != known:
+            raise InvalidParameter("features: they are for another grid of actions")
         with reading("features of this domain"):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
 

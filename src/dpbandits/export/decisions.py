@@ -92,11 +92,14 @@ def read(text: str) -> dict[str, Any]:
             for place, column in enumerate(policy["columns"])
         }
         rule, n_arms = policy["rule"], len(policy["arms"])
+        if ("value" in policy) != ("actions" in policy):
+            raise CorruptState("the policy has actions without a value, or a value without actions")
         if "value" in policy:
             told = policy["value"]
             sizes = {len(policy["actions"]), len(told["slopes"]), len(told["offsets"])}
             places = {one for group in told["rising"] for one in group}
-            if sizes != {n_arms} or not places <= set(range(n_arms)) or rule["type"] != "effects":
+            repeated = any(len(set(group)) < len(group) for group in told["rising"])
+            if sizes != {n_arms} or not places <= set(range(n_arms)) or repeated or rule["type"] != "effects":
                 raise CorruptState("the policy's value does not fit its actions")
         for place, node in enumerate(rule.get("nodes", ())):
             if "above" in node and not min(node["below"], node["above"]) > place:

@@ -357,9 +357,9 @@ class Actions(Configured):
         people = contexts.domain.sample(TRIED, rng)
         allowed = found.allowed(people)
         if allowed is not None:
-            rows = [found.allowed(people[row : row + 1]) for row in range(TRIED_ALONE)]
-            if not np.array_equal(np.concatenate(rows), allowed[:TRIED_ALONE]):  # type: ignore[arg-type]
-                raise InvalidParameter(f"bounds: {ALONE}")
+            for row in range(TRIED_ALONE):
+                if not np.array_equal(found.allowed(people[row : row + 1]), allowed[row : row + 1]):  # type: ignore[arg-type]
+                    raise InvalidParameter(f"bounds: {ALONE}")
         if reward_range is not None:
             low, high = reward_range.low, reward_range.high
             flat = np.linspace(low, high, 5)[:, None] * np.ones(self.n_actions)
