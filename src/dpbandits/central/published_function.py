@@ -200,7 +200,7 @@ class PublishedFunction(Seen, ABC):
 
     @staticmethod
     def from_files(files: Mapping[str, bytes]) -> "PublishedFunction":
-        """Build the function from the contents of such files.
+        """Build the function from the contents of files, as `to_files` returns them.
 
         Raises:
             CorruptState: A file is damaged, or has another format.

@@ -175,7 +175,7 @@ def expected_kernel(
         (k~, nugget) with k~(z, z) + nugget = k(x, x).
 
     Raises:
-        InvalidParameter: The kernel is another one, without a closed form here, or the mixture is invalid.
+        InvalidParameter: The kernel has no closed form here, or the mixture is invalid.
 
     Example:
         >>> base = SquaredExponential(lengthscale=3.0)

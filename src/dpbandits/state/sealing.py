@@ -92,7 +92,7 @@ class StateKey:
         """Return the data that `seal` encrypted with this key and this `public`.
 
         Raises:
-            CorruptState: The key is another one, or `sealed` or `public` was changed.
+            CorruptState: This is not the key that sealed the data, or `sealed` or `public` was changed.
         """
         from cryptography.exceptions import InvalidTag
 

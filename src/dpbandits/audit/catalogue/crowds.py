@@ -423,7 +423,7 @@ def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int
     delta=DELTA,
 )
 def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit enough tables that counts have Gaussian noise, by the log likelihood ratio of both noises."""
+    """Audit tables of three columns, whose counts have Gaussian noise; score the log likelihood ratio."""
     policy = _tables_policy(
         epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
     )

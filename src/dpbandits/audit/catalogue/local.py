@@ -233,11 +233,11 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     share=0.05,
 )
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
-    """Audit which arms are left; a version reveals nothing else of four noisy sums, so the bound is loose.
+    """Audit which arms are left. A version shows no more of its four noisy sums, so the bound is loose.
 
     Intervals are narrow, so that one report can eliminate an arm. Forged reports make the noise of both
-    counts irrelevant, so that the two reward sums decide. They put the second arm ahead: that the first
-    overtakes it is then rarer and more informative.
+    counts irrelevant, so that the two reward sums decide. They put the second arm ahead. The event that the
+    first arm overtakes it is then rarer, and more informative.
     """
     constants = {"radius": 1e-3, "bias": 1e-3}
     how: dict[str, Any] = {"mechanism": "paper-laplace", "reports_per_version": 4, "constants": constants}

@@ -23,7 +23,7 @@ class Between(NamedTuple):
 
     @classmethod
     def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
-        """Return the bounds from two ends, or from one number give or take a tenth.
+        """Return the bounds from two ends, or 10% below and above one number.
 
         Raises:
             InvalidParameter: The bounds are not numbers from `low` to `high`, the smaller one first.

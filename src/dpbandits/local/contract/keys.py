@@ -35,7 +35,7 @@ class ReportKey:
         secret: 16 to 64 random bytes, such as `secrets.token_bytes(32)`.
 
     Raises:
-        InvalidParameter: the secret is not such bytes.
+        InvalidParameter: the secret is not of type bytes, or has another length.
 
     Example:
         >>> import dpbandits as dpb

@@ -182,7 +182,7 @@ class Published(Seen, Configured):
         """Read a published version, and check that it belongs to the spec and is complete.
 
         Raises:
-            IncompatibleState: the text is not such a version.
+            IncompatibleState: the text is not a complete version of this spec.
         """
         what = f"the JSON of a {cls.__name__}"
         an(spec, Contract, name="spec", pass_="the Spec or GPSpec that the version was published for")

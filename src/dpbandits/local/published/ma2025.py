@@ -97,7 +97,7 @@ class Ma2025Rule(EliminatingLearner):
         """Add U and V = (signed + U)/2 of one version; `crowd` is 0 for the target, m for source m.
 
         Raises:
-            InvalidParameter: there is no such crowd.
+            InvalidParameter: the spec has no source with this number.
         """
         if not 0 <= crowd < len(self._epsilons):
             raise InvalidParameter("crowd: expected 0 for the target, or the number of a source")

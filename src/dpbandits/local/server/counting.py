@@ -326,7 +326,7 @@ class ReportCounts(Generic[PublishedT]):
             without: Nonces that count as seen although they are not stored here.
 
         Raises:
-            InvalidParameter: `records` is no such array.
+            InvalidParameter: `records` is not an array of bytes with two dimensions.
         """
         array: object = records
         if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype != np.uint8:

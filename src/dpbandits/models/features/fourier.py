@@ -50,7 +50,7 @@ class QuadratureFourierFeatures(Features):
         frequencies, weights: Frequencies w (J, d), and weights p (J,), which sum to one.
 
     Raises:
-        InvalidParameter: The kernel is another one, or the grid has more than 2^14 features.
+        InvalidParameter: The kernel is not supported, or the grid has more than 2^14 features.
 
     References:
         Mutny and Krause 2018; Dubey2021, Section 3.

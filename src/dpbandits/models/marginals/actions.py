@@ -87,7 +87,7 @@ class ActionEffects:
 
     @cached_property
     def _index(self) -> tuple[IntArray, IntArray]:
-        """Function (J,) of a context and of an action of every weight: all but those of prior variance 0."""
+        """Index (J,) of each weight's function of a context, and of an action; prior variance is not 0."""
         own, other = self.effects.order[self.effects.term_of], self.basis.order[self.basis.term_of]
         kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
         if int(kept.sum()) > MOST_WEIGHTS:
@@ -97,7 +97,7 @@ class ActionEffects:
 
     @property
     def n_weights(self) -> int:
-        """J."""
+        """Number J of weights."""
         return len(self._index[0])
 
     @cached_property
