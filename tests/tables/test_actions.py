@@ -359,3 +359,39 @@ def test_files_that_contradict_their_grid_are_refused():
                 written["value"][name] = value
         with pytest.raises(CorruptState):
             decisions.read(json.dumps(written))
+
+
+def test_a_function_that_fails_later_changes_no_release():
+    broken = []
+
+    def late(price, mean):
+        if broken:
+            raise RuntimeError("age is 40")
+        return price * mean
+
+    one, other = (
+        policy(Actions(PRICES, value=value), horizon=600)
+        for value in (late, lambda price, mean: price * mean)
+    )
+    for own in (one, other):
+        batch = own.ask_batch([WHO] * 300, users=list(range(300)))
+        own.tell_batch(batch.ids, (np.array(batch.chosen) < 8).astype(float))
+    broken.append(True)
+    for ask in (lambda: one.ask(WHO, user="u"), lambda: one.ask_batch([WHO], users=["u"])):
+        with pytest.raises(InvalidParameter, match="raised RuntimeError") as failed:
+            ask()
+        assert "40" not in str(failed.value)
+    assert one.rounds_asked == 300
+    broken.clear()
+    for own in (one, other):
+        own.ask(WHO, user="u")
+    assert len(one.released)
+    assert np.array_equal(one.released, other.released)
+
+
+def test_the_statement_says_what_nothing_checks_of_functions():
+    text = " ".join(
+        policy(Actions(PRICES, value=lambda price, mean: price * mean)).guarantee.explain().split()
+    )
+    assert "[ ] Public functions: The value of actions" in text
+    assert "treat each user apart from all others, and fail for none" in text

@@ -84,6 +84,8 @@ class Actions(Configured):
 
     Functions are called for many users at once. What they return for one row must not depend on other rows,
     on earlier calls or on anything else: otherwise one user's context could change another's answer.
+    They must not fail for any context or outcome in its range: an ask that they fail for takes no round, and
+    a batch fails as a whole. The statement lists this as an assumption.
 
     Raises:
         InvalidParameter: A column, a shape or the number of actions does not fit.

@@ -45,8 +45,8 @@ def public_functions(names: Sequence[str]) -> Assumption:
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return unchecked(
         "public functions",
-        f"The {listed} of actions: public functions that read no private data, only what they are given. "
-        "What they return for one user depends on no other user and on no earlier call.",
+        f"The {listed} of actions: public functions that read no private data, only what they are given, "
+        "treat each user apart from all others, and fail for none.",
     )
 
 
