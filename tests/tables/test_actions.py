@@ -395,3 +395,12 @@ def test_the_statement_says_what_nothing_checks_of_functions():
     )
     assert "[ ] Public functions: The value of actions" in text
     assert "treat each user apart from all others, and fail for none" in text
+
+
+def test_available_actions_are_named_as_decisions_name_them():
+    one, two = policy(Actions(BOTH)), {"price": 2, "channel": "mail"}
+    assert one.ask(WHO, user="a", available=[two]).action == two
+    batch = one.ask_batch(
+        [WHO] * 2, users=["b", "c"], available=[["price=2.0, channel=mail"], [{"price": 9}]]
+    )
+    assert batch.chosen == (two, None)

@@ -284,6 +284,9 @@ class Menu:
         if self._ambiguous(labels):
             return mask
         try:
+            if self.actions is not None and len(self.actions.sizes) > 1:  # actions are dicts
+                known, names = self.actions.choices, self.arms.labels
+                labels = [names[known.index(one)] if isinstance(one, dict) else one for one in labels]  # type: ignore[attr-defined]
             codes = [] if isinstance(labels, str | bytes) else [self.arms.code(label) for label in labels]  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 - as in `points`
             return mask
