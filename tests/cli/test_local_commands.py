@@ -131,7 +131,7 @@ def test_all_people_come_once_where_nothing_is_said(described):
     [
         (("--world", "ma"), "leave one out"),
         (("--dim", 3), "leave out --dim"),
-        (("--users", 401), "there are 400 people"),
+        (("--users", 401), "the table has 400 users"),
         (("--source", "10,2,0,1"), "use --world"),
     ],
     ids=str,

@@ -23,7 +23,7 @@ MIXED = {"blocks": [30, 60, 90], "release": "features", "n_features": 3, "lag": 
 NEITHER = {**COUNTS, "census": False}
 
 
-BEGAN = "Nobody whose data is in the published function that warm_start was given is a user of this policy"
+BEGAN = "[ ] Disjoint users: Nobody whose data is in the published function given to warm_start"
 SOME = dpb.JointDP(epsilon=1, delta=1e-6)
 
 
@@ -149,13 +149,14 @@ def test_what_the_library_refuses_is_refused_in_its_words(
     assert admin.get("/v1/policies").json() == {"policies": []}
 
 
-def test_a_census_is_named_in_the_statement_and_can_be_left_out(admin: Caller) -> None:
+@pytest.mark.parametrize("tuning", [COUNTS, NEITHER], ids=["census", "without"])
+def test_a_census_is_named_in_the_guarantee_and_can_be_left_out(
+    admin: Caller, tuning: dict[str, Any]
+) -> None:
     assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
-    said = [
-        admin.post("/v1/policies:preview", asked_with(tuning)).json()["statement"]
-        for tuning in (COUNTS, NEITHER)
-    ]
-    assert ["census" in one for one in said] == [True, False]
+    assert admin.post("/v1/policies", asked_with(tuning)).status_code == 201
+    stated = admin.get("/v1/policies/offers/guarantee").json()["guarantee"]
+    assert ("census" in json.dumps(stated)) == tuning["census"]
 
 
 def test_a_warm_start_is_in_the_statement_and_costs_nothing_here(admin: Caller) -> None:

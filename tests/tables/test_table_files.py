@@ -259,7 +259,8 @@ def test_cells_of_another_kind_in_parquet_are_refused_without_showing_one(tmp_pa
     """Handed on, they would be shown by the first who makes numbers of them."""
     cells = [["s3cret"], ["other"]] if kind is not float else ["s3cret", "other"]
     path = as_parquet(tmp_path / "t.parquet", {"age": cells})
-    with pytest.raises(InvalidData, match=f"'age' has cells that are (no {kind.__name__}|lists)") as caught:
+    said = f"'age' has cells that are (not of type {kind.__name__}|lists)"
+    with pytest.raises(InvalidData, match=said) as caught:
         read_table_file(path, {"age": kind})
     assert "s3cret" not in str(caught.value)
 
