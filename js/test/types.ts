@@ -8,4 +8,5 @@ const { id, arm } = await device.choose({ age: 44, region: "south" }, { availabl
 const sent: number = (await device.report(id, 1)) ? await device.send({ early: true }) : 0;
 const words: string = statement(device, 3) + (new Refused("budget", "too small").code as string);
 const other: typeof arm | null = decide({}, [44, "south"], sent);
-export { other, words };
+const several: { price: number } | null = decide<{ price: number }>({}, [44, "south"]);
+export { other, several, words };
