@@ -52,7 +52,7 @@ class _Pair:
 
     @property
     def gap(self) -> float:
-        """By how much theirs is better; below 0 where ours is."""
+        """Return the lead of the baseline over our policy; negative if ours is ahead."""
         return (self.theirs[0] - self.ours[0]) * (1.0 if self.more else -1.0)
 
     @property

@@ -13,7 +13,7 @@ from dpbandits.service.surveys import Intake
 def all_at_once(
     intake: Intake, bodies: list[tuple[str, bytes]], came: threading.Event | None = None
 ) -> list[object]:
-    """What each is answered; `came` is set once all of them wait."""
+    """Return the answer of each request; `came` is set once all of them wait."""
 
     async def run() -> list[object]:
         asked = asyncio.gather(*(intake(*one) for one in bodies), return_exceptions=True)

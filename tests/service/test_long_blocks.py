@@ -160,7 +160,7 @@ def test_a_crash_while_rounds_are_forgotten_leaves_them_to_the_next_turn(
 
 
 def test_a_user_who_has_more_rounds_than_promised_is_noticed(long: Service) -> None:
-    """By the fold as well: the table that counts users' rounds may have been changed."""
+    """Folding notices it too, because the table that counts rounds may have been changed."""
     policy = asked(long, LONG, same=OF_ONE + 1)
     with pytest.raises(StateError, match="more of a user's rounds"):
         folding(long).fold(policy)

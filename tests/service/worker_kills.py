@@ -74,7 +74,7 @@ def repeatable() -> None:
 
 
 def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]], None]) -> None:
-    """Until it is killed; the database waits for it not as long as for who prepares, and looks afterwards."""
+    """Start a worker that runs until it is killed, with a shorter lease than the process that prepares."""
     postgres.IDLE_SECONDS = LEASE
     while True:
         try:
@@ -89,7 +89,7 @@ def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]]
     say({"open": number})
 
     def tried(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Until there is an answer."""
+        """Repeat the call until there is an answer."""
 
         def came(future: Any) -> None:
             if future.exception() is None:

@@ -61,7 +61,7 @@ def test_a_user_moves_all_releases_by_no_more_than_noise_is_scaled_to():
 
 @both
 def test_each_noise_is_whole_and_one_is_counted(release):
-    """Of s noises the variance is s times that of one; the promise and the stated scale stay."""
+    """The variance of s noises is s times that of one; the guarantee and the stated scale do not change."""
     spread = []
     for noises in (1, 4):
         drawn = [
