@@ -125,7 +125,7 @@ def test_the_page_says_in_how_many_pairs_a_plain_method_wins():
     assert f"in {mean} of {len(gaps)} pairs on the mean of the rows asked" in page
     assert f"in {regret} of {len(gaps)} pairs on simple regret" in page
     behind = [sum(gap[name] < -(1.0 + 1e-9) * gap[f"{name}_se"] for gap in gaps) for name in plain.MEASURES]
-    assert "behind by as much in {} and in {} pairs".format(*behind) in page
+    assert "worse by as much in {} and in {} pairs".format(*behind) in page
 
 
 def test_a_lone_seed_that_differs_is_no_win():

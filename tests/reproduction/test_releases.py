@@ -57,5 +57,5 @@ def test_where_cells_are_taken_they_lost_less_but_for_lines_that_the_page_counts
     assert {horizon for *_, horizon in worse} == {500, 3_000}
     assert round(most, 1) == 0.6
     page = (RESULTS.parents[2] / "docs" / "evidence" / "releases.md").read_text()
-    assert "features lost less in four of the lines" in page
+    assert "features had less regret in four of the lines" in page
     assert "by at most .6 standard errors of the difference" in page

@@ -1,4 +1,4 @@
-"""Tables and pictures of `evidence/dubey2021-analysis.md`, computed when the page is built."""
+"""Tables and pictures of `explanation/dubey2021-formulas.md`, computed when the page is built."""
 
 import numpy as np
 from IPython.display import HTML, Markdown
