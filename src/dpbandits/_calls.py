@@ -57,7 +57,7 @@ def worded(call: T) -> T:
 def misfit(
     error: TypeError, call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
 ) -> InvalidCall | None:
-    """Return the error to raise instead of `error`; None if the arguments fit and it has another cause."""
+    """Return the error to raise instead of a call's `TypeError`; None if the arguments fit the signature."""
     said = _said(call, given, named)
     return None if said is None else InvalidCall(said).with_traceback(error.__traceback__)
 

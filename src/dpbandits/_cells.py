@@ -297,9 +297,9 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
 
 
 def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
-    """Return the place of each public label, by its value.
+    """Return the position of each public label in `labels`, by the label's value.
 
-    If one label is a word of `SOFT`, the key None (a missing cell) has its place too.
+    If one label is a word of `SOFT`, the key None (a missing cell) gets the position of this label too.
 
     Raises:
         ValueError: Two labels have the same value, or a label has no value that can be compared.

@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 LARGEST = 1e30
-"""Largest public parameter or bound. Scales are also at least its inverse.
+"""Largest public parameter or bound. Parameters that divide are also at least its inverse.
 
-So squares and ratios of them, and squares of those, are finite floats.
+Squares and ratios of such numbers, and squares of these, are finite floats.
 """
 
 TUNABLE = 1e6
-"""Largest parameter without a unit. Such parameters are also at least its inverse.
+"""Largest parameter without a unit. Parameters without a unit are also at least its inverse.
 
 A precision of 1e-6 is well above the rounding error of the Gram matrix of four million rounds, so that no
 factorisation fails.
@@ -347,7 +347,7 @@ def _visible(text: str) -> str:
 
 
 def people(users: object, *, count: int, what: str) -> list[Any]:
-    """Return `users` as a list of `count` ids, one for each `what`. The ids are not checked.
+    """Return `users` as a list of `count` ids; errors say that each `what` needs one. Ids are not checked.
 
     Raises:
         InvalidData: `users` is one id or a set, is not iterable, or has another length than `count`.

@@ -161,7 +161,7 @@ def plan(
 
 
 def _belief(text: str) -> Any:
-    """Return the number, the two ends of LOW:HIGH, or the word that an option gives."""
+    """Return what an option's text states: a number, the two ends of LOW:HIGH, or a word."""
     if ":" in text:
         return range_in(text)
     try:

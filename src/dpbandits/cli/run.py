@@ -115,7 +115,7 @@ def _written(
     drawn: dict[str, bytes],
     result: "TableStudyResult",
 ) -> Path:
-    """Write the report of the results so far, so that stopping an attack loses none of them."""
+    """Write the report of the results so far. If the attack is stopped later, they are not lost."""
     from dpbandits.lab.people.report import write_report
 
     command = _command(data, policy, study, result.horizon)
@@ -147,7 +147,7 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
 
 
 def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
-    """Return the table with its users in the order of a seed. The file is not read again."""
+    """Return a table of people in the random order of `seed`, without reading the file again."""
     return replace(table, seed=seed, horizon=horizon)
 
 

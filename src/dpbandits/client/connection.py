@@ -70,7 +70,7 @@ and raise ServiceUnavailable."""
 
 
 class _Answer(NamedTuple):
-    """Answer to one attempt: status, media type, body, and seconds of `Retry-After` (0 without)."""
+    """Answer to one attempt: status, media type, body, and seconds of `Retry-After` (0 if absent)."""
 
     status: int
     media: str
@@ -133,7 +133,10 @@ class Remote(Seen):
         missing: type[DPBanditsError] = InvalidParameter,
         patience: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request, with retries, and return the JSON object of the answer; raise what refuses it."""
+        """Send a request, with retries, and return the JSON object of the answer.
+
+        A refusal raises the exception of its problem.
+        """
         data, media = None if body is None else json.dumps(_plain(body), allow_nan=False).encode(), _JSON
         if isinstance(body, bytes):
             data, media = body, _BYTES
@@ -265,7 +268,7 @@ def error_of(problem: dict[str, Any], status: object, missing: type[DPBanditsErr
 
 
 def strange() -> ServiceUnavailable:
-    """Return the error for an answer that is none of the service's."""
+    """Return the error for an answer that the service cannot have sent."""
     return ServiceUnavailable(
         "the answer did not come from the service: check the address and any proxy before it"
     )

@@ -132,7 +132,7 @@ class Arms(Domain):
 
 
 def _label(given: object) -> Label:
-    """Return a label as JSON gives it back: without subclasses, NumPy types and -0.0."""
+    """Return a label as it is after writing and reading JSON: without subclasses, NumPy types and -0.0."""
     with reading("the label of an arm"):
         if isinstance(given, np.generic):
             given = given.item()

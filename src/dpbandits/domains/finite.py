@@ -89,7 +89,10 @@ class Finite(Valued, Domain):
         return self.points[rng.integers(self.n_points, size=n)]
 
     def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
-        """Return row numbers (...), and which points are members (...). Other row numbers mean nothing."""
+        """Return the row number (...) of each point, and True (...) for each point that is a member.
+
+        The row number of a point that is not a member has no meaning.
+        """
         flat = array.reshape(-1, self.dim)
         slot = np.searchsorted(self._sorted_keys, _keys(flat))
         rows = self._order[np.minimum(slot, self.n_points - 1)]

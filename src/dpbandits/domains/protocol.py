@@ -72,7 +72,7 @@ class Domain(Configured, ABC):
         return bool(self._holds(array).all())
 
     def _outside(self, array: FloatArray) -> str:
-        """Return the error text for finite points (..., dim), some of them outside. It shows no point."""
+        """Return an error text for finite points (..., dim) of which some lie outside. It shows no point."""
         return "has points outside the domain: clip them with domain.clip"
 
     @abstractmethod

@@ -79,7 +79,10 @@ def _effects(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
 
 
 def _weighed(rule: dict[str, Any], phi: list[float], cut: float, draw: int | None) -> list[float]:
-    """Return rewards for features phi, scaled by cut, under the mean weights or a draw of the weights."""
+    """Return each arm's reward, middle + width cut (weights of the arm . phi), for features phi.
+
+    The weights are the posterior mean, or the public draw with the number `draw`.
+    """
     weights = rule["mean"] if draw is None else rule["draws"][draw]
     return [rule["middle"] + rule["width"] * cut * sum(map(mul, phi, arm)) for arm in weights]
 

@@ -131,7 +131,10 @@ def cut_at(size: int) -> list[float]:
 
 
 def _least(reached: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the first double in (low, high] at which `reached` holds. It is monotone and holds at `high`."""
+    """Return the first double in (low, high] at which `reached` holds.
+
+    `reached` must be monotone and hold at `high`.
+    """
     while True:
         middle = low + 0.5 * (high - low)
         if not low < middle < high:
@@ -233,7 +236,10 @@ def _below(nodes: list[dict[str, Any]], at: int, box: Box) -> Iterator[tuple[Box
 def _merged(
     weights: FloatArray, spans: list[tuple[int, int]], bounds: list[tuple[float, ...]]
 ) -> Iterator[tuple[Box, list[float]]]:
-    """Yield a block of cells as boxes of constant weights; halve the longest side until each is constant."""
+    """Yield boxes of constant weights that together cover a block of cells.
+
+    A box with different weights is halved along its longest side, and so on.
+    """
     block = weights[tuple(slice(*span) for span in spans)].reshape(-1, weights.shape[-1])
     if (block == block[0]).all():
         yield (
