@@ -106,7 +106,7 @@ def _said(call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, An
 
 
 def _names(parameters: Mapping[str, inspect.Parameter]) -> tuple[list[str], list[str], bool]:
-    """Return the names of arguments and of `**options: Unpack[...]`, and True if any name is allowed."""
+    """Return argument names, the names of `**options: Unpack[...]`, and True if any name is allowed."""
     variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     shared = _shared(parameters)
     return (

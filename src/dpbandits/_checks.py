@@ -71,13 +71,14 @@ T = TypeVar("T")
 
 
 def an(value: T, kind: type[Any], *, name: str, pass_: str, optional: bool = False) -> T:
-    """Return `value` if it has this type; raise InvalidParameter otherwise.
+    """Return `value` if it is an instance of `kind`; raise InvalidParameter otherwise.
 
     Args:
         value: Argument to check.
         kind: Class, or runtime-checkable protocol. A class passed instead of an object is refused.
         name: Name of the argument.
-        pass_: Code to write instead, such as "privacy=JointDP(epsilon=1, delta=1e-6)".
+        pass_: Code that the message tells the user to write, such as "privacy=JointDP(epsilon=1,
+            delta=1e-6)".
         optional: True if None is allowed.
 
     Raises:

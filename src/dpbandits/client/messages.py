@@ -98,7 +98,7 @@ def read_decision(answer: Any) -> RemoteDecision:
 
 
 def _action(answer: Mapping[str, Any]) -> Any:
-    """Return a row as an array (d,), empty without one; and any other action as it is."""
+    """Return the action in an answer. A row of numbers becomes an array (d,), which is empty if absent."""
     action = answer.get("action", [])
     return np.array(action, dtype=np.float64) if isinstance(action, list) else action
 

@@ -130,7 +130,7 @@ class RemotePolicy(Remote):
         arms: Sequence[Label] | None = None,
         deferred: bool = False,
     ) -> list[RemoteDecision | DPBanditsError]:
-        """Answer n requests. Refusing one request changes no other answer.
+        """Answer n requests. A refusal of one request does not change the answer to any other.
 
         Args:
             brought: n contexts or candidates, each as `ask` takes them.
@@ -141,7 +141,8 @@ class RemotePolicy(Remote):
             deferred: True if the decisions are not shown yet.
 
         Returns:
-            n decisions in the same order. In place of a refused one stands the error that `ask` would raise.
+            n decisions in the same order. A refused request has the error that `ask` would raise in its
+            place.
 
         Raises:
             InvalidData: the lengths differ; nothing was sent.
@@ -208,8 +209,8 @@ class RemotePolicy(Remote):
         """Record n rewards, each with its own receipt. No reward is queued.
 
         Returns:
-            n receipts of `tell` in the same order. In place of a refused one stands the error that `tell`
-            would raise.
+            n receipts of `tell` in the same order. A refused reward has the error that `tell` would raise in
+            its place.
 
         Raises:
             InvalidData: the lengths differ, or a reward is NaN, None or not a number; nothing was sent.

@@ -18,7 +18,11 @@ class _Unreadable(ValueError):
 
 
 def _place(column: dict[str, Any], value: Any) -> float:
-    """Return a value's coordinate: a share of its range in [0, 1], or its category's code or middle."""
+    """Return the coordinate of a column's value.
+
+    For a range this is the value's share of the range, in [0, 1]. For a category it is the category's code,
+    or the middle of the category's part of [0, 1].
+    """
     value = column.get("missing") if value is None or value != value else value
     values, low, high = column.get("values"), column.get("low", 0.0), column.get("high", 1.0)
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -88,7 +92,11 @@ def _weighed(rule: dict[str, Any], phi: list[float], cut: float, draw: int | Non
 
 
 def _values(told: dict[str, Any], scores: list[float]) -> list[float]:
-    """Return the values of actions: of expected outcomes that are clipped and sorted along a shape."""
+    """Return the value of each action from its score, the expected outcome.
+
+    Outcomes are clipped to their range and sorted along the declared shape; then each action's line is
+    applied.
+    """
     found = [min(max(score, told["low"]), told["high"]) for score in scores]
     for places in told["rising"]:
         for place, score in zip(places, sorted(found[one] for one in places), strict=True):

@@ -184,9 +184,10 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
 
 
 def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
-    """Yield disjoint boxes of the columns' shares with their weights; equal neighbours may be joined.
+    """Yield disjoint boxes of the columns' shares with the weights of the arms there.
 
-    A tree holds probabilities, which may be rounded. Cells hold expected rewards: the best arm has weight 1.
+    Neighbouring boxes with equal weights may be joined. The weights of a tree are its probabilities, which
+    may be rounded. The scores of cells are expected rewards, so the best arm there has weight 1.
     """
     rule = policy["rule"]
     whole = ((0.0, math.inf),) * len(policy["columns"])
