@@ -1,13 +1,14 @@
 """Bayesian linear regression on features of separate arms, with a separate posterior for each support.
 
-The model is that of `FeatureGP`: y = phi . w + noise of variance s^2, w ~ N(0, p I). With c = s^2 / p, the
-covariance of a support's weights after some observations is p (I - V^T V), where every observation adds a row
+A support is an index range of the features, usually the features of one arm. The model is that of
+`FeatureGP`: an observation is y = phi . w + noise, with feature vector phi, weights w ~ N(0, p I) and noise
+variance s^2. Let c = s^2 / p. The posterior covariance of a support's weights is p (I - V^T V). Every
+observation changes the posterior mean and adds a row v to V, by the Sherman-Morrison formula:
 
     r = (I - V^T V) phi,    v = r / sqrt(c + phi . r),    mean <- mean + r (y - phi . mean) / (c + phi . r)
 
-(the Sherman-Morrison formula). A prediction or an update of a support with n observations and m features
-costs O(min(n, m) m). When a support has twice as many rows as features, an equivalent triangle of m rows
-replaces them.
+A prediction or an update of a support with n observations and m features costs O(min(n, m) m). When V has
+twice as many rows as features, a triangular matrix of m rows with the same V^T V replaces it.
 """
 
 from collections.abc import Mapping
@@ -25,23 +26,27 @@ from dpbandits.models.noisy_regression import WeightPosterior
 __all__ = ["ArmsGP"]
 
 FEWEST_ROWS = 32
-"""Smallest number of rows of a support that a triangle replaces."""
+"""Smallest number of rows of V (see the module) that are replaced by a triangular matrix."""
 
 SPARE_ROWS = 4
-"""Number of free rows of every support after a new layout, in addition to a quarter of those in use."""
+"""Number of unused rows that each support gets when memory is laid
+out, besides a quarter of its used rows.
+"""
 
 LEAST_RATIO = 1e-12
-"""Smallest c; smaller noise cannot be distinguished from rounding."""
+"""Smallest ratio c of noise variance to prior variance; smaller ones cannot be told from rounding errors."""
 
 ENTRIES_HELD = 1 << 20
-"""Number of products of points and rows in memory at a time (8 MiB)."""
+"""Largest number of products of points with rows of V that are in memory at a time (8 MiB)."""
 
 
 class ArmsGP:
-    """Gaussian posterior of the weights of several supports, which are independent of each other.
+    """Gaussian posteriors of the weights of S supports, which are independent of each other.
+
+    In shapes, w is the number of features of the largest support.
 
     Args:
-        supports: Index ranges of the features.
+        supports: Index range of the features of each support.
         prior_variance: Variance of a weight before any data.
         noise_variance: Variance of the noise of an observation.
 
@@ -66,7 +71,7 @@ class ArmsGP:
 
     @staticmethod
     def bytes_needed(supports: Supports, observations: int | None) -> float:
-        """Return the peak memory in bytes after at most `observations` observations; None for any number."""
+        """Return the peak memory in bytes for up to `observations` observations; None means any number."""
         widest = max(high - low for low, high in supports)
         rows = float(len(supports) * max(FEWEST_ROWS, 2 * widest))
         if observations is not None:
@@ -74,7 +79,7 @@ class ArmsGP:
         return FLOAT * 2.25 * widest * (rows + SPARE_ROWS * len(supports))
 
     def _lay_out(self, rows: list[FloatArray]) -> None:
-        """Store the rows of all supports in one array, with zeros after each as space for more."""
+        """Store the rows V of all supports in one array, with spare rows of zeros after each support."""
         sizes = np.array([len(own) for own in rows], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes + sizes // 4 + SPARE_ROWS)])
         laid = np.zeros((int(starts[-1]), self._width))
@@ -83,7 +88,7 @@ class ArmsGP:
         self._sizes, self._starts, self._rows = sizes, starts, laid
 
     def _of(self, support: int) -> FloatArray:
-        """Return V (n, w) of a support, as a view."""
+        """Return the rows V (n, w) of a support, as a view."""
         start = self._starts.item(support)
         return self._rows[start : start + self._sizes.item(support)]
 
@@ -91,16 +96,21 @@ class ArmsGP:
         return [self._of(support) for support in range(len(self.supports))]
 
     def look(self, phi: FloatArray) -> FloatArray:
-        """Return the products of all rows with features (w,), which `moments_of_all` and `add` take."""
+        """Return the products of all supports' rows V with features (w,), for `moments_of_all` and `add`."""
         return np.asarray(self._rows.dot(phi))
 
     def moments_of_all(self, phi: FloatArray, looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation (S,) of every support's function at features (w,), given their `look`."""
+        """Return posterior mean and standard deviation of phi . w in every support, shapes (S,).
+
+        Args:
+            phi: Features, shape (w,).
+            looked: Result of `look` for these features.
+        """
         told = np.add.reduceat(looked * looked, self._starts[:-1])
         return self._mean.dot(phi), np.sqrt(self.prior_variance * np.maximum(phi.dot(phi) - told, 0.0))
 
     def moments(self, placed: Placed) -> tuple[FloatArray, FloatArray]:
-        """Return posterior mean and standard deviation (n,) of the function at n points."""
+        """Return posterior mean and standard deviation of phi . w at n points, shapes (n,)."""
         support, phi = placed
         variance = np.einsum("ij,ij->i", phi, phi)
         for index, rows in placed.groups(self.supports):
@@ -113,7 +123,7 @@ class ArmsGP:
         return mean, np.sqrt(self.prior_variance * np.maximum(variance, 0.0))
 
     def add(self, support: int, phi: FloatArray, y: float, *, looked: FloatArray | None = None) -> None:
-        """Add the observation `y` at features (w,) of a support.
+        """Add the observation `y` at a feature vector of one support.
 
         Args:
             support: Index of the support.
@@ -146,7 +156,7 @@ class ArmsGP:
             self._lay_out(rows)
 
     def add_batch(self, placed: Placed, y: FloatArray) -> None:
-        """Add observations (n,) at n points, in their order."""
+        """Add the observations y (n,) at n points, one after the other."""
         for support, phi, value in zip(placed.support.tolist(), placed.phi, y.tolist(), strict=True):
             self.add(support, phi, value)
 
@@ -168,7 +178,7 @@ class ArmsGP:
 
     @property
     def posterior(self) -> WeightPosterior:
-        """Gaussian posterior of the weights, to sample from or to store."""
+        """Return the Gaussian posterior of the weights, to sample from or to store."""
         mean, factors = np.zeros(self.supports[-1][1]), list[FloatArray]()
         for index, (low, high) in enumerate(self.supports):
             mean[low:high] = self._mean[index, : high - low]
@@ -184,7 +194,11 @@ class ArmsGP:
         return {"mean": self._mean.copy(), "rows": rows, "sizes": self._sizes.copy(), "count": count}
 
     def load_arrays(self, arrays: Mapping[str, FloatArray | IntArray]) -> None:
-        """Restore the posterior from the result of `to_arrays`; InvalidData for arrays of another model."""
+        """Restore the posterior from the result of `to_arrays`.
+
+        Raises:
+            InvalidData: The arrays belong to another model.
+        """
         mean, rows, sizes, count = (
             arrays.get(name, np.zeros(0)) for name in ("mean", "rows", "sizes", "count")
         )

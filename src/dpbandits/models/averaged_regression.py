@@ -1,10 +1,13 @@
 """Bayesian regression on noisy linear functionals of K functions, averaged over their smoothness.
 
-f_k(x) = psi(x) w_k, and all w_k have independent normal weights of common prior variances. Observations are
-sums d = h w + noise with w = (w_1, ..., w_K). Only their precision A = sum h h^T/v and moment b = sum h d/v
-are stored. The lengthscales of columns and the functions' deviation are unknown. They have independent laws,
-one per column. Each is the posterior given the means of the others (coordinate ascent over the evidence).
-The prior is the mean of the priors under these laws, which is a product again (`models.features.products`).
+Function k is f_k(x) = psi(x) . w_k, with F features psi and independent normal weights w_k. All functions
+have the same prior variances. With w = (w_1, ..., w_K) an observation is d = h . w + noise of variance v,
+for a known vector h. Only the precision A = sum h h^T/v and the moment b = sum h d/v are stored.
+
+The lengthscale of each column and the standard deviation of the functions are unknown. Each of them has a
+discrete law, independent of the others. Coordinate ascent over the evidence updates one law at a time, with
+the others at their means. The weights' prior variances are averages over these laws
+(`models.features.products`).
 
 Source: this library.
 """
@@ -21,7 +24,7 @@ from dpbandits.models.features.products import LENGTHS, ProductFeatures
 __all__ = ["AveragedRegression"]
 
 DEVIATIONS = np.array([0.05, 0.1, 0.15, 0.2, 0.28, 0.4])
-"""Standard deviations of the functions, without their constants, that are averaged over."""
+"""Candidates for the standard deviation of a function without its constant; the model averages over them."""
 
 # Median and spread of the log-normal prior of a lengthscale.
 _LENGTH, _LENGTH_SPREAD = 0.5, 0.5
@@ -31,19 +34,21 @@ _SMALL = 1e-4
 
 
 class AveragedRegression:
-    """Posterior of the weights of K functions.
+    """Gaussian posterior of the weights of K functions with F features each.
 
     Args:
-        features: Features of the functions.
+        features: Features of the functions at G public points.
         n_functions: Number K of functions.
         constant_sd: Prior standard deviation of the functions' constants.
 
     Attributes:
         precision, moment: Sums A and b, shapes (K F, K F) and (K F,). Add observations to them, then call
             `renew`.
-        heard: Precision and moment, of the same shapes, of observations made elsewhere; None without any.
-        laws: Laws of the columns' lengthscales, and of the deviation in the last row, shape (dim + 1, 6).
-        variances: Prior variances, shape (F,).
+        heard: Precision and moment of further observations, of the same shapes, which are added to A and b
+            when the posterior is computed; None if there are none.
+        laws: Probabilities of the 6 candidate lengthscales of each of `dim` columns, and in the last row of
+            the 6 `DEVIATIONS`; shape (dim + 1, 6).
+        variances: Prior variances of a function's weights, shape (F,).
         mean: Posterior mean of the weights, shape (K, F).
     """
 
@@ -61,14 +66,20 @@ class AveragedRegression:
         self.renew()
 
     kept = ("precision", "moment", "laws", "_used_precision", "_used_moment")
-    """Names of the arrays that are stored; after they are loaded, call `restored`."""
+    """Names of the attributes that a saved state contains; call `restored` after you load them."""
 
     def restored(self) -> None:
-        """Compute the posterior from the arrays `kept` after these were loaded."""
+        """Compute the posterior from the arrays named in `kept`, after they were loaded."""
         self._believe()
 
     def tell(self, functionals: FloatArray, sums: FloatArray, variances: FloatArray) -> None:
-        """Add observations: functionals (m, K F), their noisy sums (m,) and the noise variances (m,)."""
+        """Add m observations to `precision` and `moment`; the posterior changes with the next `renew`.
+
+        Args:
+            functionals: Vectors h, shape (m, K F).
+            sums: Observations d, shape (m,).
+            variances: Noise variances v, shape (m,).
+        """
         self.precision += (functionals / variances[:, None]).T @ functionals
         self.moment += functionals.T @ (sums / variances)
 
@@ -79,7 +90,7 @@ class AveragedRegression:
             self.moment *= kept
 
     def learn_laws(self) -> None:
-        """Update the laws of the columns' lengthscales and of the deviation, each once."""
+        """Update the law of each column's lengthscale, and that of the functions' deviation, in turn."""
         known = self._known()
         for place in range(len(self.laws)):
             scores = np.empty(len(LENGTHS))
@@ -91,7 +102,7 @@ class AveragedRegression:
             self.laws[place] = law / law.sum()
 
     def log_evidence(self, told: FloatArray) -> float:
-        """Return the log evidence of a precision and a moment under the present laws, up to a constant.
+        """Return the log evidence of a precision and a moment under the present prior, up to a constant.
 
         Args:
             told: Precision, with the moment as last column, shape (K F, K F + 1).
@@ -104,18 +115,18 @@ class AveragedRegression:
         return float(0.5 * half @ half - np.log(np.diag(factor)).sum())
 
     def renew(self) -> None:
-        """Update the posterior by all observations."""
+        """Compute the posterior from all observations, those in `heard` included."""
         self._used_precision, self._used_moment = self._known()
         self._believe()
 
     def _known(self) -> tuple[FloatArray, FloatArray]:
-        """Return precision and moment of all observations, here and elsewhere."""
+        """Return precision and moment of all observations, those in `heard` included."""
         if self.heard is None:
             return self.precision.copy(), self.moment.copy()
         return self.precision + self.heard[0], self.moment + self.heard[1]
 
     def law(self, functionals: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return posterior means (m,) and covariance (m, m) of functionals (m, K F)."""
+        """Return posterior means (m,) and covariance (m, m) of m functionals h . w, for rows h (m, K F)."""
         scaled = (functionals * self._scale).T
         half = solve_triangular(self._factor, scaled, lower=True, check_finite=False)
         return functionals @ self.mean.ravel(), half.T @ half
@@ -129,18 +140,22 @@ class AveragedRegression:
         self.mean = self.solve(self._used_moment).reshape(self.n_functions, -1)
 
     def deviation(self, normals: FloatArray) -> FloatArray:
-        """Return a posterior sample of the weights minus their mean, (K, F), from standard normals (K F,)."""
+        """Return posterior mean weights subtracted from a posterior sample, shape (K, F).
+
+        Args:
+            normals: Independent standard normals from which the sample is computed, shape (K F,).
+        """
         drawn = solve_triangular(self._factor, normals, lower=True, trans=1, check_finite=False)
         return np.asarray((self._scale * drawn).reshape(self.n_functions, -1))
 
     def solve(self, functional: FloatArray) -> FloatArray:
-        """Return the posterior covariance (K F,) of the weights with a functional (K F,)."""
+        """Return the posterior covariance matrix of the weights times a vector (K F,)."""
         half = solve_triangular(self._factor, self._scale * functional, lower=True, check_finite=False)
         whole = solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
         return np.asarray(self._scale * whole)
 
     def spread(self) -> FloatArray:
-        """Return the posterior standard deviations of the functions at the features' points, (G, K)."""
+        """Return the posterior standard deviation of each function at the features' points, shape (G, K)."""
         values = self.features.values
         columns = []
         for k in range(self.n_functions):
@@ -163,12 +178,12 @@ class AveragedRegression:
 
 
 def _log_evidence(precision: FloatArray, moment: FloatArray, scale: FloatArray) -> float:
-    """Return the log evidence of precision (K F, K F) and moment (K F,), up to a constant.
+    """Return the log evidence of observations up to a constant, without weights of negligible prior.
 
     Args:
-        precision: Precision of observations.
-        moment: Moment of observations.
-        scale: Prior deviations of the weights, shape (K F,).
+        precision: Precision A of the observations, shape (K F, K F).
+        moment: Moment b of the observations, shape (K F,).
+        scale: Prior standard deviations of the weights, shape (K F,).
     """
     used = np.flatnonzero(scale > _SMALL * scale.max())
     scale = scale[used]

@@ -1,15 +1,16 @@
-"""Bayesian regression on feature weights from noisy centred rewards summed in cells.
+"""Bayesian regression on feature weights from noisy sums of centred rewards, one sum per cell.
 
-The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). For each
-cell c of a block, the sum z_c of y - 1/2 over its users is known, with noise of variance s^2. The users in
+The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). For
+each cell c of a block, the sum z_c of y - 1/2 over its users is known, with noise of variance s^2. The users
+in
 the cell are predicted by public draws: their number is n_c, and their mean feature vector is phi_c. So
 
     z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2.
 
 The last term is the error of a predicted count with relative deviation a. Its expectation is over the
 posterior of earlier blocks. Cells and blocks are independent given w. With discounting, the precision that
-earlier blocks add to the prior's shrinks with every block. Inputs are plain numbers. If they are a release,
-all results are post-processing of it.
+earlier blocks contribute is multiplied by a factor of at most one at every later block. Inputs are plain
+numbers. If they are a release, all results are post-processing of it.
 """
 
 import numpy as np
@@ -41,11 +42,12 @@ def posterior_from_cells(
     Args:
         sums: Noisy sums of centred rewards, for a reward range of width 1, blocks in order, shape (K, C).
         counts: Predicted numbers of users, shape (K, C).
-        features: Mean feature vectors of these users, shape (K, C, m).
+        features: Mean feature vectors of the users in each cell, shape (K, C, m).
         noise_sd: Standard deviation of the noise of each sum.
         prior: Law of the weights before any block.
         count_error: Relative deviation a of true counts from the predicted ones.
-        kept: Factor of all earlier blocks at each block, in [0, 1], shape (K,); None for no discounting.
+        kept: Factors in [0, 1], one per block, by which the precision from all earlier blocks is multiplied,
+            shape (K,); None for no discounting.
 
     Raises:
         InvalidData: Shapes do not fit, entries are not finite, or counts are negative.

@@ -1,7 +1,8 @@
-"""Public decision sets: the candidates that a policy expects, fixed before any data.
+"""Public decision sets, fixed before any data: sets of candidates like those that a policy expects.
 
-The Gram matrix of a block is shrunk towards the one of these decision sets. They are public draws with
-choices by released policies, so they cost no privacy. If real decision sets differ, only utility is lost.
+The estimated Gram matrix of a block is shrunk towards the mean Gram matrix of these sets. The sets are
+public draws, and choices in them follow released policies, so they cost no privacy. If real decision sets
+differ from them, only utility is lost.
 """
 
 import numpy as np
@@ -14,7 +15,9 @@ from dpbandits.models.features import Features, Placed
 __all__ = ["PublicSets", "public_rows", "uniform_decision_sets"]
 
 PUBLIC_SETS = 400
-"""Number of sets that are drawn if none are declared. The mean of phi phi^T then has an error of about 5%."""
+"""Number of decision sets that are drawn if none are declared; their
+mean of phi phi^T has an error of about 5%.
+"""
 
 PUBLIC_CANDIDATES = 25
 
@@ -23,10 +26,10 @@ ROWS_AT_ONCE = 1_000
 
 
 def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, seed: Seed) -> FloatArray:
-    """Return decision sets (n_sets, n, d) under the public uniform law of `domain`.
+    """Return decision sets, shape (n_sets, n, d), drawn from the public uniform law of `domain`.
 
-    If the last part of a product domain is `Arms`, a set is one context with every arm, and `n_candidates` is
-    not used. Otherwise a set has `n_candidates` independent points.
+    If the last part of a product domain is `Arms`, a set is one context with every arm, and `n_candidates`
+    is not used. Otherwise a set has `n_candidates` independent points.
     """
     rng = np.random.Generator(np.random.Philox(key=seed))
     if isinstance(domain, Product) and isinstance(domain.parts[-1], Arms):
@@ -39,7 +42,7 @@ def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, see
 
 
 def public_rows(domain: Domain, sets: FloatArray | str | None) -> int:
-    """Return the number of candidates in all sets of `PublicSets.of`."""
+    """Return the total number of candidates in the decision sets that `PublicSets.of` would return."""
     if sets is not None and not isinstance(sets, str):
         return int(np.prod(sets.shape[:2]))
     arms = domain.parts[-1] if isinstance(domain, Product) else None
@@ -47,7 +50,10 @@ def public_rows(domain: Domain, sets: FloatArray | str | None) -> int:
 
 
 class PublicSets:
-    """Features of public decision sets, and the mean of phi phi^T over rows chosen in them.
+    """Features of S public decision sets of n candidates, and mean Gram matrices of chosen candidates.
+
+    Gram matrices phi phi^T are zero between supports. They are stored by blocks, one per support, as C
+    entries. Feature vectors have m entries, and at most w that are not zero.
 
     Args:
         features: Feature map of the policy.
@@ -71,16 +77,20 @@ class PublicSets:
         return len(self.sets)
 
     def mean_gram_uniform(self) -> FloatArray:
-        """Return the mean (C,) of phi phi^T by blocks if every row is equally likely."""
+        """Return the mean of phi phi^T over all candidates, as blocks (C,)."""
         return np.asarray(self._placed.gram(self._supports) / (len(self) * self.sets.shape[1]))
 
     @property
     def rows(self) -> FloatArray:
-        """Features (S n, w) of all candidates, each in its support, without a copy."""
+        """Features (S n, w) of all candidates, each without the zeros of other supports, as a view."""
         return self._placed.phi
 
     def best(self, weights: FloatArray) -> Placed:
-        """Return the features of the best row of each set s under weights[s], for weights (S, m)."""
+        """Return the features of the candidate with the highest score under weights[s], for each set s.
+
+        Args:
+            weights: Feature weights, shape (S, m).
+        """
         support, phi = self._placed
         each = (*self.sets.shape[:2], phi.shape[1])
         if len(self._supports) == 1:
@@ -95,14 +105,21 @@ class PublicSets:
         return Placed(support[chosen], phi[chosen])
 
     def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
-        """Return the mean (C,) of phi phi^T by blocks over the best row of set s under weights[s] (S, m)."""
+        """Return the mean of phi phi^T over each set's best candidate under weights[s], as blocks (C,).
+
+        Args:
+            weights: Feature weights, shape (S, m).
+        """
         return self.best(weights).gram(self._supports) / len(self)
 
     @classmethod
     def of(
         cls, features: Features, domain: Domain, sets: FloatArray | str | None, *, seed: Seed
     ) -> "PublicSets":
-        """Return the declared sets (S, n, d), else `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES`."""
+        """Return the declared decision sets (S, n, d), or `PUBLIC_SETS` uniform sets if none are declared.
+
+        Without arms in the domain, a uniform set has `PUBLIC_CANDIDATES` points.
+        """
         if sets is not None and not isinstance(sets, str):
             return cls(features, sets)
         global _drawn  # noqa: PLW0603  # a cache of one: a study builds thousands of equal policies

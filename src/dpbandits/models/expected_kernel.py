@@ -1,4 +1,4 @@
-"""Kernel for a modeler whose inputs are noisy: the expectation of k over the noise.
+"""Kernel for Gaussian process regression on noisy inputs: the mean of a kernel k over the noise.
 
 f is a Gaussian process with kernel k, and a row x is observed only as z = x + e. With a flat prior on
 positions, x given z is z - e, so two different rows have covariance E k(z - e, z' - e'). Let the
@@ -7,10 +7,10 @@ exponential with lengthscales l_j. Then this is again a mixture of squared expon
 
     k~(z, z') = sum_m w_m prod_j sqrt(l_j^2 / L_mj) exp(-(z_j - z'_j)^2 / (2 L_mj)),   L_mj = l_j^2 + s_m^2.
 
-A row with itself still has variance k(x, x). The difference k(x, x) - k~(z, z) is the nugget, the variance of
-the part of f(x) about which no other row is informative. `expected_kernel` returns smooth part and nugget.
-`RowKernel` joins the two for a pool of rows whose first column is the nugget, so that a Gaussian process over
-rows treats it exactly.
+The variance of a row's own value is still k(x, x). The difference k(x, x) - k~(z, z) is the nugget: the
+variance of the part of f(x) about which no other row is informative. `expected_kernel` returns k~ and the
+nugget. `RowKernel` joins both for a pool of rows whose first column is the nugget, so that a Gaussian
+process over rows is exact.
 
 Source: Girard and Murray-Smith (2003) for Gaussian noise. Kharkovskii2020 has no such correction.
 """
@@ -37,12 +37,12 @@ class SquaredExponentialMixture(Kernel):
     """Kernel k(x, y) = sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m][j])).
 
     Args:
-        variances: Non-negative variances, shape (m,).
-        squares: Tuples of squared lengthscales, m of them, each with one number for all columns or one per
-            column.
+        variances: Non-negative variances of the m components, shape (m,).
+        squares: Squared lengthscales of each of the m components, as tuples with one number for all columns
+            or one per column.
 
     Raises:
-        InvalidParameter: Arguments have other shapes, or numbers outside these ranges.
+        InvalidParameter: Arguments have other shapes, or numbers are out of range.
     """
 
     variances: tuple[float, ...]
@@ -84,7 +84,11 @@ class SquaredExponentialMixture(Kernel):
         return fill
 
     def of_pairs(self, squares: FloatArray) -> FloatArray:
-        """Return the kernel (n,) of n pairs of points, from squared differences (d, n) of their columns."""
+        """Return the kernel's values (n,) for n pairs of points.
+
+        Args:
+            squares: Squared difference of the two points in each column, shape (d, n).
+        """
         at_squares, out = self._at_squares(len(squares)), np.empty(squares.shape[1])
         step = max(1, BLOCK_ELEMENTS // len(self.variances))
         for start in range(0, len(out), step):
@@ -92,7 +96,7 @@ class SquaredExponentialMixture(Kernel):
         return out
 
     def _at_squares(self, dim: int) -> Callable[[FloatArray], FloatArray]:
-        """Return the function from squared differences (dim, n) of columns to values (n,)."""
+        """Return a function from squared differences of columns, shape (dim, n), to kernel values (n,)."""
         if not all(len(row) in (1, dim) for row in self.squares):
             raise InvalidData(
                 f"points have {dim} columns, and the kernel another number of lengthscales: pass one for "
@@ -115,7 +119,7 @@ class SquaredExponentialMixture(Kernel):
 @KERNELS.add("FeatureKernel")
 @dataclass(frozen=True, kw_only=True)
 class FeatureKernel(Kernel):
-    """Kernel k(x, y) = x . y of points that are feature vectors, such as posterior means of features."""
+    """Kernel k(x, y) = x . y for points that are feature vectors, such as posterior means of features."""
 
     bound: float
 
@@ -148,7 +152,7 @@ class RowKernel(Kernel):
 
     @property
     def max_variance(self) -> float:
-        """Variance of one row, the sum of smooth part and nugget."""
+        """Variance k(x, x) of a row: smooth part plus nugget."""
         return self.variance
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
@@ -216,7 +220,7 @@ def expected_kernel(
 
 
 def strip_scale(kernel: Kernel) -> tuple[Kernel, float]:
-    """Return a kernel without its outer factors, and the product of these factors."""
+    """Return the kernel inside all `ScaledKernel` wrappers, and the product of their factors."""
     variance = 1.0
     while isinstance(kernel, ScaledKernel):
         variance *= kernel.variance

@@ -1,6 +1,6 @@
 """Exponential discounting of past releases under non-stationarity, with a half-life fixed before any data.
 
-Discounting is post-processing of releases: it adds no privacy and costs none.
+Discounting is post-processing of releases, so it does not change their privacy.
 """
 
 import math
@@ -14,13 +14,16 @@ __all__ = ["counting", "kept_after"]
 
 
 def kept_after(rounds: FloatArray | float, half_life: float | None) -> Any:
-    """Return the weight of a release `rounds` rounds after its block: 1 at once, 1/2 after a half-life."""
+    """Return the weight of a release, `rounds` rounds after its block: 1 at once, 1/2 after one half-life.
+
+    Without a half-life every weight is 1.
+    """
     ages = np.asarray(rounds, dtype=np.float64)
     return np.ones_like(ages) if half_life is None else np.exp2(-ages / half_life)
 
 
 def counting(rounds: int, half_life: float | None) -> float:
-    """Return the effective number of the last `rounds` rounds: the sum of their weights.
+    """Return the effective number of the last `rounds` rounds, which is the sum of their weights.
 
     Example:
         >>> counting(500, None), round(counting(500, 1_000)), round(counting(10**9, 1_000))

@@ -32,7 +32,9 @@ from dpbandits.models.triangular import solve_lower
 __all__ = ["ExactGP", "FeatureGP", "PoolGP"]
 
 PREDICTION_ELEMENTS = 1 << 21
-"""Number of entries of the (t, n) matrix in memory at a time in predictions (16 MiB)."""
+"""Largest number of entries in memory at a time of the (t, n)
+matrix of t observations and n points (16 MiB).
+"""
 
 
 class ExactGP:
@@ -69,7 +71,7 @@ class ExactGP:
         self.add_batch(np.asarray(x, dtype=np.float64)[None], [y])
 
     def add_batch(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Add observations (b,) at points (b, d), in one factorisation."""
+        """Add observations y (b,) at points X (b, d), in one step of factorisation."""
         t = self.n_observations
         points, values = _as_observations(X, y, columns=self._inputs.shape[1] if t else None)
         b = len(values)
@@ -91,7 +93,10 @@ class ExactGP:
         self.n_observations = t + b
 
     def _whitened_at(self, points: FloatArray) -> FloatArray:
-        """Return factor^-1 kernel(inputs, points), (t, b); cached for a point of the last prediction."""
+        """Return L^-1 K(inputs, points), shape (t, b), for the Cholesky factor L of t observations.
+
+        It is cached for a single point that was among the points of the last prediction.
+        """
         t, predicted = self.n_observations, self._predicted
         if predicted is not None and predicted[0] == t and len(points) == 1:
             same = np.flatnonzero((predicted[1] == points).all(axis=1))
@@ -159,12 +164,12 @@ class ExactGP:
 
 
 class PoolGP:
-    """Gaussian process on a fixed pool of points, with predictions for all after every observation.
+    """Gaussian process on a fixed pool of n points, with predictions at all after every observation.
 
-    The rows of V = L^-1 K(observed, pool) are stored. An observation appends one row, from which means and
-    variances of the whole pool follow in O(n t). The covariance of a pool point with itself is the kernel's
-    diagonal. So kernels for noisy inputs, with k(x, x) above the limit of k(x, y) for y -> x, are treated
-    exactly.
+    Let L be the Cholesky factor of the observations' covariance. The rows of V = L^-1 K(observed, pool) are
+    stored. The observation at step t appends a row, from which means and variances of the whole pool follow
+    in O(n t). The variance of a pool point is the kernel's diagonal. So kernels for noisy inputs, with k(x,
+    x) above the limit of k(x, y) for y -> x, are treated exactly.
 
     Args:
         kernel: Prior covariance.
@@ -223,7 +228,7 @@ class PoolGP:
 
     @contextmanager
     def imagining(self) -> Iterator[None]:
-        """Return a context whose observations are removed at its end."""
+        """Return a context manager that removes at its end the observations added inside it."""
         t, mean, variance = self.n_observations, self._mean.copy(), self._variance.copy()
         try:
             yield
@@ -251,7 +256,7 @@ class PoolGP:
         return {"indices": history[:, 0], "targets": history[:, 1]}
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
-        """Repeat the observations of `to_arrays` on a new object; later results are equal bit for bit."""
+        """Add the observations of `to_arrays` to a new object; later results are equal bit for bit."""
         indices, targets = _stored(arrays, "indices", "targets")
         if indices.shape != targets.shape or indices.ndim != 1 or self.n_observations:
             raise InvalidData(
@@ -287,7 +292,7 @@ class FeatureGP:
         self._set(math.sqrt(prior_variance) * np.eye(n_features), np.zeros(n_features))
 
     def _set(self, factor: FloatArray, mean: FloatArray) -> None:
-        """Store S and the mean in one array (m, m + 1), so that products and updates apply to both."""
+        """Store the covariance's root S and the mean in one array (m, m + 1), to be read by one product."""
         law = np.empty((self.n_features, self.n_features + 1))
         law[:, :-1], law[:, -1] = factor, mean
         self._law = law
@@ -308,9 +313,9 @@ class FeatureGP:
         self._take(row.dot(self._law), float(y))
 
     def add_looked(self, looked: FloatArray, y: float) -> None:
-        """Add the observation `y` at the feature vector whose `look` is `looked` (m + 1,).
+        """Add the observation `y` at a feature vector, given the result `looked` (m + 1,) of `look` for it.
 
-        Call `look` after the last observation was added: an older result would give a wrong posterior.
+        Call `look` after the previous observation was added: an older result would give a wrong posterior.
 
         Raises:
             InvalidData: The shape is wrong, or a number is not finite.
@@ -322,10 +327,11 @@ class FeatureGP:
         self._take(looked.copy(), float(y))
 
     def _take(self, looked: FloatArray, y: float) -> None:
-        """Update the posterior by Potter's form, given `looked` = [v, phi . mean], which is overwritten.
+        """Update the posterior by the observation y at a feature vector, given `looked` = [v, phi . mean].
 
-        S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v. Both changes are
-        multiples of S v, with the factors -gamma [v, -error / (gamma total)].
+        Here phi is the feature vector and v = S^T phi. Potter's form is S <- S - gamma (S v) v^T and mean <-
+        mean + (error / total) S v. Both changes are multiples of S v, with the factors -gamma [v, -error /
+        (gamma total)]. `looked` is overwritten.
         """
         error = y - looked.item(-1)
         looked[-1] = 0.0
@@ -343,7 +349,7 @@ class FeatureGP:
         self._law = dger(-1.0 / shrunk, looked, column, a=self._law.T, overwrite_a=True).T
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
-        """Add observations (b,) at feature vectors (b, m), in one factorisation of size m."""
+        """Add observations y (b,) at feature vectors Phi (b, m), in one factorisation of size m."""
         rows, values = _as_observations(Phi, y, columns=self.n_features)
         if len(values) == 0:
             return
@@ -379,7 +385,7 @@ class FeatureGP:
 
     @property
     def posterior(self) -> WeightPosterior:
-        """Gaussian posterior of the weights, to sample from or to store."""
+        """Return the Gaussian posterior of the weights, to sample from or to store."""
         return WeightPosterior(
             mean=self._mean.copy(),
             factors=[self._factor.copy()],
@@ -392,7 +398,10 @@ class FeatureGP:
         return mean.copy(), sd  # a view would keep the whole array of `look` in memory
 
     def look(self, Phi: ArrayLike) -> FloatArray:
-        """Return Phi [S, mean], (..., m + 1), of feature vectors (..., m), for `moments` and `add_looked`."""
+        """Return Phi @ [S, mean], shape (..., m + 1), for feature vectors (..., m).
+
+        `moments` and `add_looked` take the result. S is the square root of the weights' covariance.
+        """
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.n_features:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.n_features})")
@@ -400,7 +409,11 @@ class FeatureGP:
 
     @staticmethod
     def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean (a view) and standard deviation (...) of the function from `look` (..., m + 1)."""
+        """Return posterior mean (a view) and standard deviation of the function, shapes (...).
+
+        Args:
+            looked: Result of `look`, shape (..., m + 1).
+        """
         spread = looked[..., :-1]
         return looked[..., -1], np.sqrt(np.vecdot(spread, spread))
 
@@ -426,7 +439,7 @@ class FeatureGP:
 
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
-    """Return the lower Cholesky factor of a matrix with exact eigenvalues of at least `least`."""
+    """Return the lower Cholesky factor of a matrix whose exact eigenvalues are at least `least`."""
     if matrix.size == 1:
         return np.sqrt(np.maximum(matrix, least))
     try:

@@ -1,8 +1,9 @@
-"""Law of contexts over the cells of a grid, learned from noisy means of public functions under it.
+"""Probability law of contexts over the cells of a grid, learned from noisy means of public functions.
 
-p(g) is proportional to exp(psi(g) t) with t standard normal: a logistic Gaussian process. Observations are
-sums of n reports with mean n sum_g p(g) u(g) for public functions u. The posterior of t is Laplace's
-approximation, by Newton steps on the linearised means. Their derivatives are sum_g p u (psi - mean of psi).
+The probability p(g) of cell g is proportional to exp(psi(g) . t), with features psi and independent normal
+weights t: a logistic Gaussian process. An observation is the mean of n reports, whose expected value is
+sum_g p(g) u(g) for a public function u of cells. The posterior of t is Laplace's approximation, by Newton
+steps with linearised means. The derivative of a mean is sum_g p(g) u(g) (psi(g) - mean of psi under p).
 
 Source: Lenk, *The logistic normal distribution for Bayesian, nonparametric, predictive densities*, 1988.
 """
@@ -21,7 +22,9 @@ __all__ = ["GridDensity"]
 _LENGTH_LAW = (LENGTHS == 0.22).astype(np.float64)
 
 _SDS = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
-"""Standard deviations of the log density that are averaged over; small ones mean nearly uniform contexts."""
+"""Candidate standard deviations of the log density, which are
+averaged over; a small one means nearly uniform.
+"""
 
 _STEPS = 3
 
@@ -30,14 +33,14 @@ _LONGEST_STEP = 2.0
 
 
 class GridDensity:
-    """Posterior of a law over the cells of a grid.
+    """Posterior of a probability law over the G cells of a grid, with F features of which one is constant.
 
     Args:
         features: Features at the grid's cells.
 
     Attributes:
         weights: Posterior mode of the features' weights, shape (F - 1,).
-        variance: Prior variance of each weight, averaged over its posterior.
+        variance: Prior variance of each weight, averaged over the posterior of the log density's deviation.
         factor: Cholesky factor of the weights' precision, shape (F - 1, F - 1).
         p: Probabilities of the cells, shape (G,).
     """
@@ -51,7 +54,7 @@ class GridDensity:
         self.look()
 
     def look(self) -> None:
-        """Compute the probabilities from the weights."""
+        """Compute the cells' probabilities `p` from the present weights."""
         levels = self._values @ self.weights
         raised = np.exp(levels - levels.max())
         self.p = raised / raised.sum()
@@ -61,8 +64,8 @@ class GridDensity:
         """Fit the law to all observations.
 
         Args:
-            functions: Functions u at the cells, shape (m, G).
-            means: Observed means of u, shape (m,).
+            functions: Values of m public functions u at the cells, shape (m, G).
+            means: Observed mean of each function, shape (m,).
             precisions: Inverse variance of each observed mean, shape (m,).
         """
         for _ in range(_STEPS):
@@ -77,7 +80,7 @@ class GridDensity:
     def _linearised(
         self, functions: FloatArray, means: FloatArray, precisions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return precision and moment of the weights from observations, linearised at the present weights."""
+        """Return precision and moment of the weights, with means linearised at the present weights."""
         slopes = (functions * self.p) @ self._centred
         rest = means - functions @ self.p + slopes @ self.weights
         return (slopes * precisions[:, None]).T @ slopes, slopes.T @ (precisions * rest)
@@ -90,18 +93,24 @@ class GridDensity:
         self.look()
 
     def least_known(self, normals: FloatArray) -> FloatArray:
-        """Return the signs (G,) of a function with a very uncertain mean, from standard normals (F - 1,)."""
+        """Return the signs (G,) of a function of cells whose mean under p is very uncertain.
+
+        Args:
+            normals: Standard normals from which the function is computed, shape (F - 1,).
+        """
         drawn = solve_triangular(self.factor, normals, lower=True, trans=1, check_finite=False)
         signs = _signs(self._centred @ drawn)
         return _signs(self._centred @ self._solve((self.p * signs) @ self._centred))
 
     def doubt(self, function: FloatArray) -> float:
-        """Return the posterior standard deviation of the mean of a function (G,) under p."""
+        """Return the posterior standard deviation of a function's mean under p, given its values (G,)."""
         slope = (self.p * function) @ self._centred
         return math.sqrt(max(0.0, float(slope @ self._solve(slope))))
 
     def boxes(self, centres: FloatArray, n: int) -> IntArray:
-        """Return each cell's box (G,), out of n boxes of about equal mass, which are halved on longest sides.
+        """Return the index of each cell's box, shape (G,), for n boxes of about equal probability.
+
+        Boxes come from repeated halving along the longest side.
 
         Args:
             centres: Centres of the cells, shape (G, d).
@@ -122,7 +131,7 @@ class GridDensity:
 
 
 def _factor(precision: FloatArray, variance: float) -> FloatArray:
-    """Return the Cholesky factor of the sum of a precision and of the prior's."""
+    """Return the Cholesky factor of `precision` plus the prior precision 1 / `variance` on the diagonal."""
     total = precision.copy()
     total[np.diag_indices_from(total)] += 1.0 / variance
     return np.asarray(cholesky(total, lower=True, check_finite=False))
@@ -139,7 +148,7 @@ def _signs(values: FloatArray) -> FloatArray:
 
 
 def _upper_half(points: FloatArray, mass: FloatArray) -> BoolArray:
-    """Return an array (m,) that is True for cells in the upper half by mass along their longest side.
+    """Return an array (m,): True for cells in the upper half by probability, along their longest side.
 
     A single cell is never in the upper half.
     """

@@ -35,7 +35,8 @@ class IntervalAxis(Valued):
     """One column with cells between neighbouring `edges`; a cell's point is its middle.
 
     Args:
-        edges: Increasing numbers, shape (k + 1,). Values outside them are outside the public range.
+        edges: Increasing numbers, shape (k + 1,), for k cells. The first and the last bound the public
+            range.
     """
 
     edges: FloatArray
@@ -58,14 +59,14 @@ class IntervalAxis(Valued):
         return np.asarray(self.edges[-1:] - self.edges[:1])
 
     def find(self, values: FloatArray) -> IntArray:
-        """Return the cells (n,) of values (n, 1); -1 outside the public range."""
+        """Return the cell of each value (n, 1), shape (n,); -1 for a value outside the public range."""
         column = values[:, 0]
         cells = np.minimum(np.searchsorted(self.edges, column, side="right") - 1, len(self.edges) - 2)
         inside = (column >= self.edges[0]) & (column <= self.edges[-1])  # False for NaN
         return np.where(inside, cells, -1).astype(np.int64)
 
     def outside(self, name: str) -> InvalidData:
-        """Return the error for values that are in no cell."""
+        """Return the error to raise for values that are in no cell; `name` says what the values are."""
         return InvalidData(
             f"{name} leave the public range [{self.edges[0]:g}, {self.edges[-1]:g}], or are missing: clip "
             "them to it, or declare a wider range that you know without the data"
@@ -74,7 +75,7 @@ class IntervalAxis(Valued):
 
 @dataclass(frozen=True, eq=False)
 class FiniteAxis(Valued):
-    """List of distinct points (k, d); each value must equal one of them exactly."""
+    """Axis with k distinct points (k, d) as cells; each value must equal one of the points exactly."""
 
     points: FloatArray
 
@@ -97,7 +98,7 @@ class FiniteAxis(Valued):
         return np.asarray(np.where(spans > 0.0, spans, 1.0))
 
     def find(self, values: FloatArray) -> IntArray:
-        """Return the cells (n,) of values (n, d); -1 if a value equals none of the points."""
+        """Return the cell of each value (n, d), shape (n,); -1 for a value that equals none of the points."""
         cells = np.empty(len(values), dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
             rows = values[start : start + _CHUNK]
@@ -106,7 +107,7 @@ class FiniteAxis(Valued):
         return cells
 
     def outside(self, name: str) -> InvalidData:
-        """Return the error for values that are in no cell."""
+        """Return the error to raise for values that are in no cell; `name` says what the values are."""
         return InvalidData(
             f"{name} hold values other than the {len(self.points)} public points: leave these rows out, or "
             "declare points that you know without the data"
@@ -125,8 +126,8 @@ class CellMeasure(Valued):
         weights: Probabilities of all cells, at least 0, shape (n,). They are scaled to sum to 1.
 
     Raises:
-        InvalidParameter: There are no axes, or weights have another number than cells, are negative or are
-            all zero.
+        InvalidParameter: There are no axes, the number of weights is not the number of cells, or weights are
+            negative or all zero.
 
     Example:
         >>> doses = CellMeasure.finite([0.0, 0.5, 1.0])
@@ -153,12 +154,14 @@ class CellMeasure(Valued):
 
     @classmethod
     def uniform(cls, *, low: float, high: float, cells: int) -> Self:
-        """Return the law of one column in equal bins, all equally likely."""
+        """Return the uniform law of one column with values in [low, high], in `cells` equal bins."""
         return cls((_bins(low, high, cells),), np.ones(cells))
 
     @classmethod
     def beta(cls, a: float, b: float, *, low: float, high: float, cells: int) -> Self:
-        """Return the law of one column in equal bins, whose position in [low, high] is Beta(a, b)."""
+        """Return the law of one column in equal bins of [low, high], with Beta(a, b) for the position in that
+        range.
+        """
         scale(a, name="a")
         scale(b, name="b")
         cumulative = betainc(a, b, np.linspace(0.0, 1.0, cells + 1))
@@ -166,25 +169,25 @@ class CellMeasure(Valued):
 
     @classmethod
     def histogram(cls, edges: Sequence[float], weights: Sequence[float]) -> Self:
-        """Return the law of one column with given bins and public weights of these."""
+        """Return the law of one column with given bin edges and a public weight for each bin."""
         return cls((IntervalAxis(np.asarray(edges, dtype=np.float64)),), np.asarray(weights))
 
     @classmethod
     def finite(cls, points: ArrayLike, weights: ArrayLike | None = None) -> Self:
-        """Return a law on points (k,) or (k, d), equally likely by default."""
+        """Return a law on k points, with shape (k,) or (k, d); by default all are equally likely."""
         axis = FiniteAxis(np.asarray(points, dtype=np.float64))
         return cls((axis,), np.ones(len(axis.points)) if weights is None else np.asarray(weights))
 
     @classmethod
     def product(cls, *measures: "CellMeasure") -> Self:
-        """Return the law of independent columns side by side."""
+        """Return the joint law of independent measures, with their columns side by side."""
         weights = np.ones(1)
         for measure in measures:
             weights = np.multiply.outer(weights, measure.weights).ravel()
         return cls(tuple(axis for measure in measures for axis in measure.axes), weights)
 
     def with_weights(self, weights: ArrayLike) -> "CellMeasure":
-        """Return another law (n,) on the same cells."""
+        """Return the measure with other weights (n,) on the same cells."""
         return CellMeasure(self.axes, np.asarray(weights, dtype=np.float64))
 
     # -- cells ------------------------------------------------------------------------------------
@@ -218,7 +221,7 @@ class CellMeasure(Valued):
         )
 
     def locate(self, values: ArrayLike, *, name: str = "values") -> IntArray:
-        """Return the cells (n,) of values (n, d), or (n,) if there is one column.
+        """Return the cell of each value, shape (n,), for values (n, d), or (n,) if there is one column.
 
         Raises:
             InvalidData: Values are not numbers, have another shape, or are outside the public range. The
@@ -231,14 +234,18 @@ class CellMeasure(Valued):
         return self.find(rows)
 
     def rows(self, values: FloatArray, *, name: str = "values") -> FloatArray:
-        """Return values as an array (n, d); shape (n,) is accepted for one column, else InvalidData."""
+        """Return values as an array (n, d); the shape (n,) is accepted if there is one column.
+
+        Raises:
+            InvalidData: The values have another shape.
+        """
         rows = values[:, None] if values.ndim == 1 and self.dim == 1 else values
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise InvalidData(f"{name}: expected shape (n, {self.dim}), got {rows.shape}")
         return rows
 
     def find(self, rows: FloatArray) -> IntArray:
-        """Return the cells (n,) of rows (n, d); -1 if a value is missing or outside the public range."""
+        """Return the cell of each row (n, d), shape (n,); -1 if a value is missing or out of range."""
         cells, inside = np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
         for axis, own in zip(self.axes, self._along_axes(rows), strict=True):
             cells = cells * len(axis.points) + own

@@ -1,13 +1,14 @@
 """Bayesian regression on feature weights from noisy sufficient statistics.
 
-The model: a reward is z = phi . w + e with w ~ N(0, p I) and Var(e) <= rho^2. The sufficient statistics are
-the Gram matrix G = sum phi phi^T and the vector u = sum z phi = G w + (error of covariance rho^2 G). Only
-G + E and u + e_u are known. E is symmetric Gaussian noise, isotropic in Frobenius norm: its standard
-deviation is s_A on the diagonal and s_A / sqrt(2) off it. The other noise is e_u ~ N(0, s_u^2 I).
+The model: a reward is z = phi . w + e, with m features phi, weights w ~ N(0, p I) and Var(e) <= rho^2. The
+sufficient statistics are the Gram matrix G = sum phi phi^T and the vector u = sum z phi. The latter is G w
+plus an error of covariance rho^2 G. Only G + E and u + e_u are known. E is symmetric Gaussian noise,
+isotropic in Frobenius norm: its standard deviation is s_A on the diagonal and s_A / sqrt(2) off it. The
+vector's noise is e_u ~ N(0, s_u^2 I).
 
-Let G^ be a Gram matrix known up to noise of variance q. Then u = G^ w + (G - G^) w + ..., and the second
-term has covariance q (||w||^2 I + w w^T) / 2. Averaged over directions this is q (1 + 1/m) / 2 for
-||w|| = 1. So the vector behaves like a regression on G^ with error covariance
+Let G^ be an estimate of G whose error has variance q. Then u = G^ w + (G - G^) w + errors as above, and the
+second term has covariance q (||w||^2 I + w w^T) / 2. Averaged over directions of w this is q (1 + 1/m) / 2
+for ||w|| = 1. So the noisy vector is a regression on G^ with error covariance
 
     (s_u^2 + (1 + 1/m) q / 2) I + rho^2 G^.
 
@@ -34,7 +35,7 @@ from dpbandits.models.triangular import PANEL, factor_lower, solve_lower
 __all__ = ["WeightPosterior", "posterior_from_block_statistics"]
 
 SYMMETRY_TOLERANCE = 1e-9
-"""Largest asymmetry, relative to the largest entry, that is accepted as rounding."""
+"""Largest difference of A and A^T, relative to the largest entry, that is accepted as rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,8 +44,8 @@ class WeightPosterior:
 
     Args:
         mean: Posterior mean, shape (m,).
-        factors: Factor F (k, k) of the covariance F F^T of every support; weights of different supports are
-            independent.
+        factors: For each support a factor F (k, k) of the covariance F F^T of its k weights. Weights of
+            different supports are independent.
         supports: Index ranges of the supports; ((0, m),) if there is one.
     """
 
@@ -54,7 +55,9 @@ class WeightPosterior:
 
     @property
     def factor(self) -> FloatArray:
-        """Factor F (m, m) of the covariance F F^T; with many supports much larger than `factors`."""
+        """Factor F (m, m) of the covariance F F^T of all weights; with many supports it is much larger than
+        `factors`.
+        """
         return self.factors[0] if len(self.factors) == 1 else np.asarray(block_diag(*self.factors))
 
     @property
@@ -63,7 +66,7 @@ class WeightPosterior:
         return np.asarray(self.factor @ self.factor.T)
 
     def predict(self, Phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        """Return mean and standard deviation of phi . w at feature vectors (..., m), shapes (...)."""
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.mean.size:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.mean.size})")
@@ -76,7 +79,7 @@ class WeightPosterior:
     def predict_function(
         self, features: Features, X: FloatArray, *, weight_variance: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (...) at points, including the variance beyond the features.
+        """Return mean and standard deviation of the function at points, variance beyond features included.
 
         The function is phi(x) . w plus an independent Gaussian process, about which the statistics have no
         information. The variance of that process is p times the result of `left_out`.
@@ -100,14 +103,14 @@ class WeightPosterior:
 
     @classmethod
     def of(cls, mean: FloatArray, factor: FloatArray, supports: Supports) -> "WeightPosterior":
-        """Return the law with one factor (m, m) that is zero between supports."""
+        """Return a posterior from mean (m,) and a covariance factor (m, m) that is zero between supports."""
         return cls(
             mean=mean, factors=[factor[low:high, low:high] for low, high in supports], supports=supports
         )
 
     @classmethod
     def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":
-        """Return the prior N(0, variance I)."""
+        """Return the prior N(0, variance I) of the weights."""
         size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
         factors = [sd * np.eye(high - low) for low, high in supports]
         return cls(mean=np.zeros(size), factors=factors, supports=supports)
@@ -115,10 +118,10 @@ class WeightPosterior:
     def given(
         self, grams: Sequence[FloatArray], vector: FloatArray, *, reward_variance: float
     ) -> "WeightPosterior":
-        """Return the posterior with this law as prior, given exact statistics.
+        """Return the posterior with this law as prior, given the sufficient statistics without noise.
 
-        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so a singular Gram matrix is
-        never inverted.
+        If this law has covariance F F^T, the posterior's is F (I + F^T G F / rho^2)^-1 F^T, so a singular
+        Gram matrix G is never inverted.
 
         Args:
             grams: Sum of phi phi^T of every support, shapes (s, s).
@@ -155,7 +158,7 @@ class WeightPosterior:
     def sample_weights(self, normals: FloatArray, *, scale: float = 1.0) -> FloatArray:
         """Return samples (k, m) from standard normals (k, m): mean + scale * factor @ normal.
 
-        A `scale` below one samples closer to the mean; 0 returns the mean.
+        A `scale` below one gives samples closer to the mean; 0 gives the mean.
         """
         draws = np.asarray(normals, dtype=np.float64)
         if draws.ndim != 2 or draws.shape[1] != self.mean.size:
@@ -184,12 +187,14 @@ def posterior_from_block_statistics(
 ) -> WeightPosterior:
     """Return the posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
 
-    1. Shrink: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M), with error
-       covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. With a deviation of 0
-       the result is the prior, and the released Gram matrix is ignored.
-    2. Discount: with `kept` c, multiply G^_k, u_k and their variances in N and Q by c_k, as if the block had
-       fewer users. So its information G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
-    3. Clip each G^_k to positive semi-definite.
+    N is `noise_covariance`, and m is the number of features. The steps are:
+
+    1. Shrink the Gram matrices: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M).
+       The error of G^ has covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. With
+       a deviation of 0, G^ is M and the released Gram matrix is ignored.
+    2. Discount: with factors `kept` c, multiply G^_k, u_k and their variances in N and Q by c_k, as if block
+       k had fewer users. So its information G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
+    3. Clip each G^_k to be positive semi-definite.
     4. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
        precision H^T Cov^-1 H + I / p, mean precision^-1 H^T Cov^-1 u.
 
@@ -199,11 +204,13 @@ def posterior_from_block_statistics(
     Args:
         grams: Symmetric noisy Gram matrices of the blocks, shape (K, m, m).
         vectors: Noisy vectors, shape (K, m).
-        noise_covariance: Covariance of the noise between blocks, per unit of the deviations, shape (K, K).
-        gram_noise_sd: Deviation s_A per unit on the diagonal; off it the deviation is s_A / sqrt(2).
-        vector_noise_sd: Deviation s_u per unit of each entry of a vector.
+        noise_covariance: Covariance N of the noise between blocks, for noise of standard deviation one,
+            shape (K, K).
+        gram_noise_sd: Factor s_A of the noise on the diagonal of a Gram matrix; off it the factor is
+            s_A / sqrt(2).
+        vector_noise_sd: Factor s_u of the noise of each entry of a vector.
         prior_grams: Expected Gram matrices M, which are public, shape (K, m, m).
-        prior_gram_sd: Deviation of the true from the expected Gram matrices, on the diagonal, shape (K,).
+        prior_gram_sd: Standard deviation of the true Gram matrices about M, on the diagonal, shape (K,).
         kept: Discount factors c in (0, 1], shape (K,); None for no discounting.
         prior_variance: Variance of each weight before any data.
         reward_variance: Bound on the variance of a reward given its mean.
@@ -252,7 +259,11 @@ def posterior_from_block_statistics(
 def _shrink(
     grams: FloatArray, noise: FloatArray, prior_grams: FloatArray | None, prior_gram_sd: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of its error between blocks."""
+    """Return the shrunk Gram matrices G^ (K, m, m), not yet clipped, and the covariance Q (K, K) of their
+    errors.
+
+    Both are defined in step 1 of `posterior_from_block_statistics`.
+    """
     if (prior_grams is None) != (prior_gram_sd is None):
         raise InvalidParameter("prior_grams, prior_gram_sd: one of the two came, expected both or neither")
     if prior_grams is None or not noise.any():
@@ -276,14 +287,14 @@ def _shrink(
 def _block_information(
     grams: FloatArray, vectors: FloatArray, between: FloatArray, reward_variance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return H^T Cov^-1 H (m, m) and H^T Cov^-1 u (m,).
+    """Return H^T Cov^-1 H (m, m) and H^T Cov^-1 u (m,), for step 4 of `posterior_from_block_statistics`.
 
     Cov = S (x) I + rho^2 blockdiag(G_k) with S = `between`. Let G_k = F_k F_k^T, F = blockdiag(F_k),
     J = stack(F_k^T), P = S^-1 (x) I and B = F^T P F. The matrix inversion lemma gives
     F^T Cov^-1 F = (I - (I + rho^2 B)^-1) / rho^2 and F^T Cov^-1 u = (I + rho^2 B)^-1 F^T P u.
 
-    Only well-conditioned sums are factorised: the smallest eigenvalue of I + rho^2 B is at least one, even if
-    the G_k are singular. Rounding errors stay relative to sum G_k / rho^2, for any size of the noise.
+    Only well-conditioned sums are factorised: the smallest eigenvalue of I + rho^2 B is at least one, even
+    if the G_k are singular. Rounding errors stay relative to sum G_k / rho^2, for any size of the noise.
     """
     # Columns (m, R) of all F_k, whose G_k are clipped to their positive parts, and their k (R,).
     values, vectors_of = np.linalg.eigh(grams)
@@ -314,7 +325,7 @@ def _block_information(
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """Invert a positive definite matrix (k, k)."""
+    """Return the inverse of a positive definite matrix (k, k)."""
     half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
     return np.asarray(half.T @ half)
 
@@ -353,7 +364,7 @@ def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 
 
 def _check_symmetric(matrices: FloatArray, name: str) -> None:
-    """Refuse asymmetric matrices, because eigenvalues and Cholesky factors read one triangle only."""
+    """Raise `InvalidData` for asymmetric matrices, as factorisations read one triangle only."""
     stack = matrices.reshape(-1, *matrices.shape[-2:])  # one at a time, so that differences stay in the cache
     asymmetry = max(float(np.abs(matrix - matrix.T).max()) for matrix in stack)
     if asymmetry > SYMMETRY_TOLERANCE * max(matrices.max(), -matrices.min()):

@@ -1,4 +1,4 @@
-"""Ties between scores: scores that are equal up to rounding, and the choice of one of them.
+"""Choice of the best of several scores, with ties between scores that are equal up to rounding.
 
 The module needs NumPy only, because devices use it too.
 """
@@ -10,10 +10,11 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["TIE", "first_best"]
 
 TIE = 1e-12
-"""Largest difference of a tied score to the best one, times the best score if that exceeds 1.
+"""Largest difference between the best score and a score tied with it, times the best score if that exceeds 1.
 
-Scores are matrix products, in units of the width of the reward range. Each BLAS kernel adds in its own order,
-so scores that are equal in exact arithmetic differ by about 1e-15. A reward lower by 1e-12 is no loss.
+Scores are matrix products, in units of the width of the reward range. Each BLAS kernel adds in its own
+order, so scores that are equal in exact arithmetic differ by about 1e-15. A reward lower by 1e-12 is no
+loss.
 """
 
 

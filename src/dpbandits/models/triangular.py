@@ -1,8 +1,8 @@
-"""Lower triangular systems and Cholesky factors, computed panel by panel.
+"""Lower triangular systems and Cholesky factors, computed for a panel of `PANEL` rows at a time.
 
-SciPy copies a triangle that is part of a larger array, and blocks other threads while LAPACK works. NumPy's
-Cholesky factor is transposed in memory twice. Here the products between panels, nearly all of the work, are
-NumPy's. They read the array in place, and do not block other threads.
+Nearly all of the work is products between panels. NumPy computes them: it reads the array in place, and does
+not block other threads. SciPy alone would copy a triangle that is part of a larger array, and block other
+threads while LAPACK works. NumPy's own Cholesky factor transposes the matrix in memory twice.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ PANEL = 128
 def factor_lower(matrix: FloatArray) -> FloatArray:
     """Return L (t, t) with L L^T = A for a symmetric positive definite A (t, t).
 
-    A must be C-contiguous and is overwritten. Entries of the result above the diagonal are arbitrary.
+    `matrix` (A) must be C-contiguous and is overwritten. Entries of L above the diagonal are arbitrary.
 
     Raises:
         LinAlgError: A is not positive definite.
@@ -64,6 +64,6 @@ def solve_lower(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return L^-1 B by LAPACK, which reads a C-ordered L as a transposed upper triangle."""
+    """Return L^-1 B by LAPACK, for which a C-ordered L is a transposed upper triangle."""
     solved: FloatArray = dtrtrs(np.ascontiguousarray(lower).T, right, lower=0, trans=1)[0]
     return solved

@@ -1,7 +1,9 @@
 """Finite feature maps of a kernel, with norm at most one.
 
-- `MercerFeatures`: leading eigenfunctions on a public domain; `ArmFeatures`: separate ones for every arm.
-- `SectionFeatures`: such a map with its numbers stored, equal on every machine.
+- `MercerFeatures`: leading eigenfunctions on a public domain; `ArmFeatures`: separate features for every
+  arm.
+- `SectionFeatures`: map phi(x) = k(x, Z) A with stored points Z and matrix A, so it is the same on every
+  machine.
 - `people`: default kernels and features for contexts and arms.
 - `fourier`: `QuadratureFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.

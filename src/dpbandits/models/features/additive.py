@@ -1,7 +1,8 @@
 """Additive functions of many coordinates, whose number of features grows linearly in the dimension.
 
-f(x) = sum_i f_i(x_i): the kernel is a mean of one-dimensional kernels, and features of the parts are
-concatenated. With p features per coordinate there are m = d p features. A tensor grid has p^d.
+For f(x) = sum_i f_i(x_i) the kernel is a mean of one-dimensional kernels, and the features of all
+coordinates are concatenated. With d coordinates and p features of each there are d p features. A tensor grid
+would have p^d.
 """
 
 import json
@@ -25,11 +26,12 @@ __all__ = ["AdditiveFeatures", "additive_features"]
 class AdditiveFeatures(Features):
     """Concatenated features of several groups of columns.
 
-    scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1. The features of group i
-    are multiplied by its own scale s_i over sqrt(sum s_i^2), and scale^2 is the mean of the s_i^2.
+    The product scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1. The features
+    of group i are multiplied by s_i / sqrt(sum_j s_j^2), with s_i the group's `Features.scale`. The
+    attribute `scale`^2 is the mean of the s_i^2.
 
     Args:
-        parts: Pairs of columns and of features of these columns, one for every group.
+        parts: Pairs (columns, features of these columns), one for every group.
 
     Attributes:
         n_features: Sum of the parts' numbers of features.
@@ -106,7 +108,11 @@ class AdditiveFeatures(Features):
 
 
 def _alike(parts: Sequence[tuple[tuple[int, ...], Features]]) -> list[tuple[Features, IntArray, IntArray]]:
-    """Return groups of k equal parts: features, columns (k, c), and indices of the features (k, m)."""
+    """Return the groups of columns, with equal feature maps joined for evaluation in one call.
+
+    Each entry is a feature map, the columns (k, c) of the k groups that use it, and the indices (k, m) of
+    their features.
+    """
     groups: dict[str, tuple[Features, list[tuple[int, ...]], list[IntArray]]] = {}
     start = 0
     for columns, part in parts:

@@ -1,8 +1,8 @@
 """Base class of feature maps, and their registry for configurations.
 
 A feature map is public: it is computed from the domain, the kernel and a seed, never from data. The
-sensitivity of a private release of features depends on the bound on their norm. Maps enforce it by scaling,
-and the mechanism that releases enforces it again, in integers.
+sensitivity of a private release of features depends on the bound on their norm. Maps enforce this bound by
+scaling, and the release mechanism enforces it again, in integers.
 """
 
 import math
@@ -37,33 +37,41 @@ __all__ = [
 ]
 
 ROWS_AT_ONCE = 128
-"""Number of points whose features are computed at a time in `in_fixed_shapes`. It is a multiple of the tile
-size of matrix kernels. Most blocks of a short run are not longer, and several batches cost little more."""
+"""Number of points whose features `in_fixed_shapes` computes at a time. It is a multiple of the tile size of
+matrix kernels, and covers most blocks of a short run. Larger blocks need several batches, at little cost.
+"""
 
 NORM_BOUND = 1.0 - 2.0**-40
-"""Largest norm of a feature vector. Its difference to one exceeds the rounding of any summation order."""
+"""Largest norm of a feature vector. It is below one by more than
+the rounding error of any summation order.
+"""
 
 
 ENOUGH_VARIANCE = 0.8
-"""Share of the prior variance below which there is a warning."""
+"""Share of the prior variance that features should hold; a smaller
+share gives the warning `LittleVariance`.
+"""
 
 
 class Features(Configured, ABC):
     """Map from points to feature vectors of norm at most one, finite on the whole domain.
 
-    A map must not fail on any point of its domain. It would fail when the point's block is released, during
-    another user's ask, and this failure would depend on the data of the user with that point.
+    A map must not fail on any point of its domain. The failure would occur when the block with this point is
+    released, during another user's call. So an error in that call would depend on the data of the user with
+    the point.
 
-    Subclasses set the attributes and define `__call__`. If they approximate a kernel, they also set `scale`
-    and define `variance`. Otherwise the prior covers only functions that are linear in the features.
+    Subclasses set the attributes and define `__call__`. A subclass that approximates a kernel k also sets
+    `scale` and defines `variance`. Otherwise the prior contains only functions that are linear in the
+    features.
 
     Attributes:
         n_features: Length m of a feature vector.
-        supports: Index ranges, of which every feature vector uses one; ((0, m),) without such structure.
-        scale: Divisor of the features: scale^2 phi(x) . phi(y) is close to k(x, y). So a function with prior
-            k has weights of variance scale^2.
-        row_by_row: True if a point's features are equal bit for bit, for any other points in the call. The
-            rounding of a matrix product depends on its shape, so this holds only for maps without one.
+        supports: Index ranges; every feature vector is zero outside one of them. It is ((0, m),) for maps
+            without such structure.
+        scale: Number by which features were divided: scale^2 phi(x) . phi(y) is close to k(x, y). So a
+            function with prior k has weights of variance scale^2.
+        row_by_row: True if the other points of a call never change a point's features, not even in the last
+            bit. This holds only for maps without a matrix product, whose rounding depends on its shape.
     """
 
     n_features: int
@@ -78,8 +86,8 @@ class Features(Configured, ABC):
     def of_known(self, points: FloatArray) -> FloatArray:
         """Return the feature vectors (..., m) of C-contiguous points (..., d) known to lie in the domain.
 
-        These are for scores and not for a release: points are not checked again, and a vector whose norm
-        exceeds one by rounding is not scaled down, as in `project`.
+        Use the result for scores and not for a release. Points are not checked, and a vector whose norm
+        exceeds one by rounding is not scaled down.
         """
         return self(points)
 
@@ -96,18 +104,24 @@ class Features(Configured, ABC):
         return placed_from_dense(self(points) if through is None else through(self, points), self.supports)
 
     def to_be_scored(self, points: FloatArray) -> FloatArray:
-        """Return rows (n, L) for points (n, d) as in `of_known`; scores are products with rows of `to_score`.
+        """Return the points (n, d) as rows (n, L), whose products with rows of `to_score` are scores.
 
-        Each row is independent of the other points and their number, because these belong to other users.
+        The points must lie in the domain, as for `of_known`. Each row depends on its own point only, and not
+        on the other points or their number, because these belong to other users.
         """
         return in_fixed_shapes(self, points)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """Return weights (k, m) in the form (k, ...) of `scores_of_known`, once for many decisions."""
+        """Return weights (k, m) in the form for `scores_of_known`; compute it once for many decisions."""
         return weights
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return scores (B, n) of points (B, n, d) as in `of_known`, given B rows of `to_score`."""
+        """Return the scores (B, n) of B decision sets (B, n, d), each under its own weights.
+
+        Args:
+            points: Decision sets of points known to lie in the domain, as for `of_known`.
+            weights: Result of `to_score`, with one row for each decision set.
+        """
         return self.project_each(points, weights)
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
@@ -115,13 +129,13 @@ class Features(Configured, ABC):
         return np.asarray(self(X) @ checked_weights(weights, self.n_features))
 
     def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Return scores (B, n), phi(X[b]) @ weights[b], for decision sets (B, n, d) and weights (B, m)."""
+        """Return the scores (B, n) of B decision sets (B, n, d), each under its own weights (B, m)."""
         phi = self(X)
         matrix = checked_rows_of_weights(weights, phi.shape[:-1], self.n_features)
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """Return k(x, x) / scale^2 at points (..., d), which is |phi(x)|^2 for a map without truncation."""
+        """Return k(x, x) / scale^2 at points (..., d); without truncation of the kernel it is |phi(x)|^2."""
         return np.asarray((self(X) ** 2).sum(axis=-1))
 
     def largest_squares(self, domain: Domain) -> FloatArray | None:
@@ -143,24 +157,24 @@ class Features(Configured, ABC):
         return gradient
 
     def written_out(self) -> "Features":
-        """Return an equal map whose configuration holds its numbers, so they need not be computed again.
+        """Return an equal map whose configuration contains its arrays, so that loading computes nothing.
 
-        The default, for maps with a closed form, is the map itself.
+        The default is the map itself, for maps with a closed form.
         """
         return self
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """Return the arrays that may differ on another processor for the same configuration, for `in_basis`.
+        """Return the arrays of this map that another processor may compute differently, for `in_basis`.
 
-        The default, for maps with a closed form, is no arrays.
+        The default is no arrays, for maps with a closed form.
         """
         return ()
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "Features":
-        """Return the map of this configuration in the given basis, a result of `basis()`.
+        """Return this map with the arrays of `basis()` from another machine in place of its own.
 
-        Sums of feature vectors can only be used in the coordinates in which they were computed. For any
-        arrays, features stay finite and of norm at most one.
+        Sums of feature vectors can only be used in the coordinates in which they were computed. Whatever the
+        arrays hold, feature vectors are finite and have norm at most one.
 
         Raises:
             InvalidParameter: The arrays are not a basis of this map.
@@ -185,15 +199,15 @@ from_config = FEATURES.read
 
 
 class LittleVariance(DPBanditsWarning):
-    """Warning that features hold too little of their kernel's variance to learn most of its functions."""
+    """Warning: the features hold too little of the kernel's variance to learn most functions of the prior."""
 
 
 def warn_if_little_is_held(share: float, *, what: str, mend: str) -> None:
     """Warn at the caller's line if features hold less than `ENOUGH_VARIANCE` of the prior variance.
 
     Args:
-        share: Share of the prior variance that they hold, over the domain's public law.
-        what: Name and number of the features.
+        share: Share of the prior variance that the features hold, averaged over the domain's public law.
+        what: Name and number of the features, for the message.
         mend: Advice to the caller.
     """
     if share < ENOUGH_VARIANCE:
@@ -206,10 +220,10 @@ def warn_if_little_is_held(share: float, *, what: str, mend: str) -> None:
 
 
 def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
-    """Return the prior variance (...) at points (..., d) beyond their feature vectors (..., m).
+    """Return the prior variance at points (..., d) that their feature vectors (..., m) do not represent.
 
-    It is k(x, x) / scale^2 - |phi(x)|^2, in units of |phi|^2. A function with prior p k has this variance
-    times p scale^2 in addition to that of the weights.
+    The result is k(x, x) / scale^2 - |phi(x)|^2, shape (...). A function with prior p k has this variance
+    times p scale^2, in addition to the variance that comes from the weights.
     """
     return np.asarray(np.maximum(features.variance(X) - np.einsum("...j,...j->...", phi, phi), 0.0))
 
@@ -217,11 +231,11 @@ def left_out(features: Features, X: FloatArray, phi: FloatArray) -> FloatArray:
 def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
     """Return the feature vectors (n, m) of points (n, d), each independent of the other points.
 
-    The rounding of a matrix product depends on its shape. Here all products have one shape: `ROWS_AT_ONCE`
-    points at a time, with the last batch filled up. With some BLAS kernels the position in a batch changes
-    last bits too. A user's features on the lattice of a release must not depend on other users. So callers
-    must give every user a fixed position, independent of who reports. Maps that are `row_by_row` need none of
-    this.
+    The integers that a user contributes to a release must not depend on other users, not even by rounding.
+    The rounding of a matrix product depends on its shape. So all products have one shape here:
+    `ROWS_AT_ONCE` points at a time, with the last batch filled up. With some BLAS kernels rounding also
+    depends on a point's position in its batch. So callers must give every user a fixed position, independent
+    of who reports. For maps with `row_by_row` neither matters.
     """
     if features.row_by_row:
         return features(points)
@@ -236,7 +250,11 @@ def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
 
 
 def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]:
-    """Return points (..., dim) as (n, dim), and the leading shape; InvalidData if they do not fit."""
+    """Return points (..., dim) as an array (n, dim), and the leading shape (...).
+
+    Raises:
+        InvalidData: The points do not have `dim` columns.
+    """
     array = np.asarray(X, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != dim:
         raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
@@ -248,7 +266,11 @@ def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]
 
 
 def checked_weights(weights: ArrayLike, n_features: int) -> FloatArray:
-    """Return weights as an array (m, k); InvalidData if they do not fit."""
+    """Return weights as an array (m, k) with m = `n_features`.
+
+    Raises:
+        InvalidData: The weights have another shape.
+    """
     matrix = np.asarray(weights, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != n_features:
         raise InvalidData(f"weights have shape {matrix.shape}: expected ({n_features}, k)")
@@ -256,7 +278,11 @@ def checked_weights(weights: ArrayLike, n_features: int) -> FloatArray:
 
 
 def checked_rows_of_weights(weights: ArrayLike, lead: tuple[int, ...], n_features: int) -> FloatArray:
-    """Return weights as an array (B, m) for decision sets `lead` = (B, n); InvalidData if they do not fit."""
+    """Return weights as an array (B, m), for decision sets with leading shape `lead` = (B, n).
+
+    Raises:
+        InvalidData: The weights have another shape.
+    """
     matrix = np.asarray(weights, dtype=np.float64)
     if len(lead) != 2 or matrix.shape != (lead[0], n_features):
         raise InvalidData(

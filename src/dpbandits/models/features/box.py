@@ -1,8 +1,9 @@
-"""Cosine features of boxes: means over boxes of a smooth function on the unit cube.
+"""Cosine features of boxes, which give the mean of a smooth function over each box.
 
-f(x) = sum_i w_i s_i prod_c cos(pi i_c (x_c + margin)/(1 + 2 margin)) with independent standard normal
-w_i and s_i^2 from the spectral density of a squared exponential kernel: a Gaussian process of reduced
-rank. The mean of a cosine over an interval is a difference of sines, so the features of a box are exact.
+The function on the unit cube is f(x) = sum_i w_i s_i prod_c cos(pi i_c (x_c + margin)/(1 + 2 margin)), a
+Gaussian process of reduced rank. The sum runs over multi-indices i with one frequency i_c per column c. The
+weights w_i are independent standard normal, and s_i^2 is the spectral density of a squared exponential
+kernel. The mean of a cosine over an interval is a difference of sines, so the features of a box are exact.
 
 Source: Solin & Särkkä, *Hilbert space methods for reduced-rank Gaussian process regression*, 2020, with
 cosines in place of sines, so that functions are not zero at the boundary beyond the cube.
@@ -59,7 +60,10 @@ class BoxFeatures:
         self._scale = np.sqrt(variance * 2.0 ** (self._index > 0).sum(axis=1))
 
     def __call__(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the features (n, n_features) of boxes with corners (n, dim), for standard normal weights."""
+        """Return the features (n, n_features) of n boxes with lower and upper corners (n, dim).
+
+        The mean of f over a box is its feature vector times standard normal weights.
+        """
         length = 1.0 + 2.0 * _MARGIN
         low, high = (low + _MARGIN) / length, (high + _MARGIN) / length
         result = np.ones((len(low), self.n_features))
@@ -73,7 +77,7 @@ class BoxFeatures:
 
 
 def _lowest(dim: int, n: int) -> IntArray:
-    """Return multi-indices (<= n, dim) by their sum of squares; equal ones in lexicographic order."""
+    """Return up to n multi-indices (<= n, dim) of least sums of squares, ties in lexicographic order."""
     heap: list[tuple[int, tuple[int, ...]]] = [(0, (0,) * dim)]
     found: list[tuple[int, ...]] = []
     while len(found) < n:

@@ -14,7 +14,7 @@ data from mu is diagonal, so a million rounds cost no more than their cell sums.
 `missing_variance` is sum_w mu(w) (k(w, w) - sum_i lambda_i psi_i(w)^2) over sum_w mu(w) k(w, w). The
 remainder is itself a kernel, so this bounds every covariance of the remainder, by Cauchy-Schwarz.
 
-Truncation costs accuracy only: privacy is calibrated to the features that are used.
+Truncation affects accuracy only: noise is calibrated to the features that are kept.
 """
 
 import copy
@@ -42,21 +42,26 @@ LARGEST_DENSE = 700
 """Largest number of cells of a group without pivoted Cholesky."""
 
 LANDMARK_SHARE = 3.0
-"""Missing share of the variance, in units of `tolerance`, below which pivoting stops. Eigenvalues above
-`tolerance` are then accurate to a few digits."""
+"""Share of the variance that may be missing when pivoted Cholesky stops, in units of `tolerance`. With it
+eigenvalues above `tolerance` are accurate to a few digits.
+"""
 
 MOST_LANDMARKS = 500
-"""Largest number of landmarks, which bounds the time of rough kernels; `missing_variance` has the error."""
+"""Largest number of landmarks, which bounds the time for rough
+kernels; `missing_variance` reports the error.
+"""
 
 BLOCK = 20
 CANDIDATES = 320
-"""Numbers of landmarks chosen at a time, and of their candidates: nearly the greedy choice, and faster."""
+"""Number of candidates among which the next `BLOCK` landmarks are
+chosen, nearly as well as from all cells.
+"""
 
 DEFAULT_TOLERANCE = 1e-6
 
 
 class EigenFeatures(Configured):
-    """Eigenpairs of `kernel` under the product of `measures`, at the cells of this product.
+    """Eigenpairs (lambda_i, psi_i) of `kernel` under the product of `measures`, at its n cells.
 
     Cells are numbered row-major over the measures, as in `CellMeasure.product`.
 
@@ -146,36 +151,49 @@ class EigenFeatures(Configured):
 
     @cached_property
     def squares(self) -> FloatArray:
-        """Squares psi^2 (n, m); functions with independent coefficients have variance squares @ variances."""
+        """Squares psi^2 (n, m); a function with independent coefficients has variance squares @ variances."""
         return self.psi**2
 
     @cached_property
     def left_out(self) -> FloatArray:
-        """Difference of k(w, w) and the features' variance, as a share of the mean variance, shape (n,)."""
+        """Part of each k(w, w) that the features leave out, as a share of the mean variance, shape (n,)."""
         mean = float(self.weights @ self.variance)
         return np.asarray(np.maximum(self.variance - self.squares @ self.eigenvalues, 0.0) / mean)
 
     def feature_map(self) -> FloatArray:
-        """Return vectors sqrt(lambda) psi(w), (n, m), whose inner products are the truncated kernel."""
+        """Return the vectors sqrt(lambda) psi(w) of all cells w, shape (n, m).
+
+        Their inner products are the truncated kernel.
+        """
         return np.asarray(self.psi * np.sqrt(self.eigenvalues))
 
     def information_gain(self, rounds: float, ridge: float) -> float:
-        """Return gamma_T = 1/2 sum_i log(1 + T lambda_i/tau) for T observations of noise variance tau."""
+        """Return the information gain 1/2 sum_i log(1 + T lambda_i/tau) of T observations about the function.
+
+        Args:
+            rounds: Number T of observations.
+            ridge: Noise variance tau of an observation.
+        """
         return 0.5 * float(np.log1p(rounds * self.eigenvalues / ridge).sum())
 
     def effective_dimension(self, rounds: float, ridge: float) -> float:
-        """Return sum_i T lambda_i/(T lambda_i + tau), the number of features that T rounds determine."""
+        """Return sum_i T lambda_i/(T lambda_i + tau), the number of features that T rounds determine.
+
+        Args:
+            rounds: Number T of observations.
+            ridge: Noise variance tau of an observation.
+        """
         told = rounds * self.eigenvalues
         return float((told / (told + ridge)).sum())
 
     def in_basis(self, eigenvalues: FloatArray, psi: FloatArray) -> "EigenFeatures":
-        """Return these features with the eigenpairs (m,), (n, m) of an earlier computation.
+        """Return these features with eigenvalues (m,) and eigenfunctions (n, m) from an earlier computation.
 
-        Signs of eigenfunctions are arbitrary, and so is the basis of equal eigenvalues. They may differ on
-        another machine or with another number of threads.
+        The signs of eigenfunctions and the basis of equal eigenvalues are arbitrary, so another machine or
+        another number of threads may give other ones.
 
         Raises:
-            InvalidParameter: These are not eigenpairs of this kernel under these measures.
+            InvalidParameter: The arrays are not eigenpairs of this kernel under these measures.
         """
         shaped = psi.shape == (self.n_cells, len(eigenvalues)) and len(eigenvalues) > 0
         if not shaped or not (np.isfinite(psi).all() and (eigenvalues > 0.0).all()):
@@ -209,7 +227,11 @@ def _leading(values: FloatArray, tolerance: float, largest: int | None) -> IntAr
 def _split(
     kernel: Kernel, measures: tuple[CellMeasure, ...]
 ) -> tuple[float, list[tuple[Kernel | None, CellMeasure]]]:
-    """Return a constant, and (kernel over its own columns, measure) for runs of neighbouring measures."""
+    """Split a kernel into a constant times kernels over runs of neighbouring measures.
+
+    Returns:
+        The constant, and for each run the kernel over its columns (None if constant) and its joint measure.
+    """
     ends = np.cumsum([measure.dim for measure in measures]).tolist()
     spans = [(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]
     scale, parts = _factors(kernel, ends[-1])
@@ -232,7 +254,7 @@ def _split(
 
 
 def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[int, ...]]]]:
-    """Return a constant and the factors of a kernel, each with the columns that it reads."""
+    """Return a constant and the factors of a kernel, each with the indices of the columns that it reads."""
     if isinstance(kernel, ScaledKernel):
         scale, parts = _factors(kernel.kernel, dim)
         return scale * kernel.variance, parts
@@ -257,7 +279,7 @@ def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[
 
 
 def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
-    """Return the kernel with its columns numbered from `offset`."""
+    """Return the kernel with `offset` subtracted from the index of each column that it reads."""
     if offset == 0:
         return kernel
     config = dict(kernel.to_config())
@@ -274,7 +296,10 @@ def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
 def _eigenpairs(
     kernel: Kernel | None, measure: CellMeasure, tolerance: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return eigenvalues (m,), psi (n, m) and variances (n,) under one measure, also at cells of weight 0."""
+    """Return eigenvalues (m,), eigenfunctions (n, m) and variances (n,) of a kernel under one measure.
+
+    Eigenfunctions have values at all n cells, also at cells of weight 0.
+    """
     points, weights = measure.points, measure.weights
     if kernel is None:  # the kernel does not read these columns, so functions are constant along them
         return np.ones(1), np.ones((len(points), 1)), np.ones(len(points))
@@ -290,7 +315,10 @@ def _eigenpairs(
 
 
 def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) -> FloatArray:
-    """Return F (n, k) with F F^T = K at all cells with positive weight, extrapolated to the others."""
+    """Return F (n, k) with F F^T = K, the kernel matrix of cells of positive weight.
+
+    Rows of the other cells are extrapolated.
+    """
     landmarks = np.flatnonzero(weights > 0.0)
     # k(w, Z) K_ZZ^(-1/2), from the eigenvectors of the landmarks' operator.
     at = np.sqrt(weights)[landmarks]
@@ -301,10 +329,10 @@ def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) ->
 
 
 def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float) -> FloatArray:
-    """Return F (n, k) with F F^T = k(., Z) K_ZZ^-1 k(Z, .), about K, by pivoted Cholesky.
+    """Return F (n, k) with F F^T = k(., Z) K_ZZ^-1 k(Z, .) for k landmarks Z, by pivoted Cholesky.
 
-    Candidates are at equal steps of weight times missing variance. From them `BLOCK` landmarks at a time are
-    chosen greedily.
+    F F^T approximates the kernel matrix K of all n cells. `BLOCK` landmarks at a time are chosen greedily
+    among `CANDIDATES` cells, which divide the sum of weight times missing variance into equal steps.
     """
     missing = kernel.diagonal(points).copy()
     negligible = 1e-9 * float(missing.max())

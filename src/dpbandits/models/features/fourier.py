@@ -1,13 +1,13 @@
-r"""Fourier features of the squared exponential kernel, by quadrature.
+r"""Fourier features of the squared exponential kernel, computed by quadrature.
 
 k(x, y) = E cos(w . (x - y)) with w ~ N(0, diag(1/lengthscale^2)). With frequencies w_j and weights p_j
 that sum to one, phi(x) = (sqrt(p_j) cos(w_j . x), sqrt(p_j) sin(w_j . x))_j has norm exactly one and
 phi(x) . phi(y) = sum_j p_j cos(w_j . (x - y)).
 
-The frequencies are the full tensor grid of Gauss-Hermite nodes (Mutny and Krause 2018, Dubey2021). As
-cos(w . r) = cos(-w . r), one of w and -w is used with double weight: half the grid, in every orthant.
-(Public code uses the positive orthant only. This is another kernel: for d = 2 its error stays near 0.4 for
-any number of nodes.)
+The frequencies w_j are the full tensor grid of Gauss-Hermite nodes (Mutny and Krause 2018, Dubey2021). As
+cos(w . r) = cos(-w . r), only one of w and -w is used, with double weight. So half of the grid is used, with
+nodes in every orthant. (Public code uses the positive orthant only, which approximates another kernel: for
+d = 2 its error stays near 0.4 for any number of nodes.)
 """
 
 import math
@@ -25,10 +25,12 @@ from dpbandits.models.kernels import SquaredExponential
 __all__ = ["QuadratureFourierFeatures"]
 
 MOST_FEATURES = 1 << 14
-"""Largest number of features; a tensor grid grows like nodes^d, so more are a mistake."""
+"""Largest number of features. A tensor grid has nodes^d of them, so
+a larger request is taken for a mistake.
+"""
 
 MOST_NODES = 128
-"""Largest number of nodes per dimension; with more, Gauss-Hermite weights are below the smallest float."""
+"""Largest number of nodes per dimension; with more, some Gauss-Hermite weights underflow to zero."""
 
 MOST_DIMENSIONS = 512
 """Largest number of columns of a point."""
@@ -87,7 +89,7 @@ class QuadratureFourierFeatures(Features):
         self._scale = np.sqrt(self.weights) * NORM_BOUND
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Return feature vectors (..., m) of points (..., d), of norm one minus a margin for rounding."""
+        """Return the feature vectors (..., m) of points (..., d), of norm one minus a margin for rounding."""
         points, lead = checked_points(X, self.frequencies.shape[1])
         # Batch by batch, because the rounding of a matrix product depends on its shape.
         angles = points.reshape(*lead, self.frequencies.shape[1]) @ self.frequencies.T

@@ -1,10 +1,10 @@
 """Maximisation of a function over a whole public domain, by gradient ascent from evenly spread starts.
 
 The domain is a box, a ball, listed points or arms, or a product of these. The starting points are public and
-the same for every function, so their features are computed once. The search climbs from the best of them, all
-at once, each with its own step size (Barzilai and Borwein 1988, projected to the domain, never downwards).
-Arms and listed points stay as they were at the start. Known optimisers take one start at a time, which costs
-several times as much.
+the same for every function, so their features are computed once. Gradient ascent runs from the best starting
+points at once, each with its own step size (Barzilai and Borwein 1988). Steps are projected to the domain,
+and a step that lowers the value is not taken. Columns of arms and listed points keep their values at the
+start. Known optimisers take one start at a time, which costs several times as much.
 
 The result is a local maximum, not lower than the best start. It need not be the global maximum. Inputs are
 plain numbers. If the function is computed from releases, the point is post-processing of them.
@@ -25,34 +25,40 @@ from dpbandits.models.kernels.base import DIFFERENCE
 __all__ = ["Climbed", "Maximiser", "Scores", "WholeDomain"]
 
 POINTS = 1 << 11
-"""Number of possible starting points; with a hundred features they are scored in .1 milliseconds."""
+"""Number of starting points at which a function is evaluated; with a
+hundred features this takes .1 milliseconds.
+"""
 
 MOST_COMBINATIONS = 1 << 14
-"""Largest number of combinations of arms and listed points. All are starting points; their features take
-16 MiB."""
+"""Largest number of combinations of arms and listed points. Each of them is a starting point; the features of
+all of them take 16 MiB.
+"""
 
 STARTS = 6
-"""Number of best points to climb from; twice as many find nothing higher in `benchmarks/over_a_box.py`."""
+"""Number of best starting points to climb from; twice as many find nothing higher in
+`benchmarks/over_a_box.py`.
+"""
 
 STEPS = 20
-"""Largest number of evaluations of a climb."""
+"""Largest number of steps of a climb."""
 
 FIRST_STEP = 0.03
-"""Length of the first step in the coordinate that changes most, as a share of its side."""
+"""Length of a climb's first step in the column that changes most, as a share of the range of that column."""
 
 STILL = 1e-4
-"""Length of a step, as a share of a side, below which a climb ends."""
+"""Length of a step, as a share of a column's range, below which a climb ends."""
 
 Climbed = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""Function of indices (n,) of functions and of points (n, d). It returns the value (n,) of each function at
-its point, and the gradients (n, d)."""
+"""Function of the indices (n,) of functions and of points (n, d), one for each index. It returns the value
+(n,) of each function at its point, and the gradients (n, d).
+"""
 
 Scores = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Function of features (n, m). It returns values (n,), and their gradients (n, m) by the features."""
+"""Function of feature vectors (n, m). It returns n values, and their gradients (n, m) by the features."""
 
 
 class WholeDomain:
-    """Maximiser of functions over a whole domain.
+    """Maximiser of functions of a point over a whole domain.
 
     Args:
         domain: Public domain.
@@ -73,11 +79,16 @@ class WholeDomain:
         return f"{type(self).__name__}({self.domain!r}, {len(self.points)} points)"
 
     def drawn(self, coins: FloatArray) -> FloatArray:
-        """Return B of the points, (B, d), all equally likely, by public coins (B,) in (0, 1)."""
+        """Return B starting points (B, d), each equally likely, chosen by public coins (B,) in (0, 1)."""
         return self.points[(coins * len(self.points)).astype(np.int64)]
 
     def highest(self, at_points: FloatArray, function: Climbed) -> FloatArray:
-        """Return the points (B, d) that maximise B functions, given their values (B, S) at `points`."""
+        """Return the points (B, d) that maximise B functions.
+
+        Args:
+            at_points: Values of the functions at the starting points `points`, shape (B, S).
+            function: Values and gradients of the functions at other points.
+        """
         n_functions, count = len(at_points), min(STARTS, len(self.points))
         best = np.argpartition(-at_points, count - 1, axis=1)[:, :count]
         rows = np.repeat(np.arange(n_functions), count)
@@ -88,9 +99,10 @@ class WholeDomain:
         return np.asarray(x[top])
 
     def highest_of(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return the point (d,) that maximises one function from points (n, d) to values (n,).
+        """Return the point (d,) that maximises one function, which maps points (n, d) to values (n,).
 
-        Gradients are central differences, with points up to a millionth of a side outside the domain.
+        Gradients are central differences, so the function is also evaluated up to a millionth of a side
+        outside the domain.
         """
         columns = np.flatnonzero(self._moving)
         steps = np.zeros((len(columns), self.domain.dim))
@@ -108,11 +120,11 @@ class WholeDomain:
 
 
 class Maximiser(WholeDomain):
-    """Maximiser of functions of features over a whole domain.
+    """Maximiser of functions of m features of a point over a whole domain.
 
     Args:
         domain: Public domain.
-        features: Feature map of its points.
+        features: Feature map of the domain's points.
 
     Example:
         >>> from dpbandits.domains import Box
@@ -131,7 +143,7 @@ class Maximiser(WholeDomain):
         self._phi = np.ascontiguousarray(features(self.points))
 
     def of_weights(self, weights: FloatArray) -> FloatArray:
-        """Return the points (B, d) that maximise weights[b] . phi(x), for weights (B, m)."""
+        """Return the points (B, d) that maximise the B functions weights[b] . phi(x), for weights (B, m)."""
 
         def function(rows: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
             own = weights[rows]
@@ -141,7 +153,7 @@ class Maximiser(WholeDomain):
         return self.highest(weights @ self._phi.T, function)
 
     def of_scores(self, scores: Scores) -> FloatArray:
-        """Return the point (d,) that maximises one function of the features."""
+        """Return the point (d,) that maximises one differentiable function of the features."""
 
         def function(rows: IntArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
             values, by_features = scores(self.features(points))
@@ -153,9 +165,16 @@ class Maximiser(WholeDomain):
 def _climbed(
     domain: Domain, function: Climbed, rows: IntArray, x: FloatArray, widths: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends (n, d) of climbs from starts x, and the values (n,) there.
+    """Return the ends (n, d) of n climbs and the values (n,) there.
 
     The path from each start is independent of the other starts.
+
+    Args:
+        domain: Public domain.
+        function: Values and gradients of the functions.
+        rows: Index of the function that each climb maximises, shape (n,).
+        x: Starting points, shape (n, d).
+        widths: Range of each column, shape (d,); 0 for a column that stays fixed.
     """
     values, gradients = function(rows, x)
     uphill = gradients * widths  # in units of the sides
@@ -180,7 +199,9 @@ def _climbed(
 
 
 def _starts(domain: Domain) -> tuple[FloatArray, BoolArray]:
-    """Return starting points (S, d) with all combinations of arms and listed points; and which columns move.
+    """Return starting points (S, d), and an array (d,): False for columns of arms and listed points.
+
+    The points include all combinations of arms and listed points.
 
     Raises:
         InvalidParameter: There are too many combinations.

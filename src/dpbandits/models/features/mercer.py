@@ -33,20 +33,25 @@ from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Ker
 __all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given", "spread_over"]
 
 RELATIVE_EIGENVALUE_FLOOR = 1e-10
-"""Eigenvalues below this share of the largest are rounding noise; their eigenpairs are dropped."""
+"""Share of the largest eigenvalue below which eigenvalues are
+rounding noise; their eigenpairs are dropped.
+"""
 
 SCALE_SAMPLE = 1 << 10
 SCALE_QUANTILE = 0.99
 SCALE_STEPS = 16
-"""Features are divided by this quantile of their norm over `SCALE_SAMPLE` public points. It is rounded up to
-sixteenths, so that it does not depend on the last bits of a linear algebra library."""
+"""Inverse of the step to which `scale` is rounded up, so that the scale does not depend on the last bits of a
+linear algebra library. Before rounding it is the `SCALE_QUANTILE` of the features' norm over `SCALE_SAMPLE`
+public points.
+"""
 
 LONG_ENOUGH = 0.875
-"""Quantile above which features are not divided, as this would save at most a seventh of the noise."""
+"""Scale above which features are not divided by it, as this would reduce the noise by at most a seventh."""
 
 SYMMETRY_BREAK = 0.01
-"""Random excess of the landmarks' weights over 1. On a regular grid many eigenvalues are equal, and without
-these weights their eigenvectors would depend on the linear algebra library."""
+"""Largest random excess over 1 of the landmarks' weights. On a regular grid many eigenvalues are equal;
+without unequal weights their eigenvectors would depend on the linear algebra library.
+"""
 
 MOST_ARM_FEATURES = 1 << 16
 """Largest number of features of all arms together."""
@@ -55,17 +60,21 @@ MOST_LANDMARKS = 1 << 11
 """Largest number of landmarks, and so of features; factorising their kernel matrix takes 200 MiB."""
 
 TURNED = 1e-4
-"""Largest difference by rounding between maps of one configuration. It is a hundred times the relative error
-of eigenvalues at the floor above, 1e-16 over 1e-10."""
+"""Largest difference between two maps of one configuration that is accepted as rounding. It is a hundred
+times the relative error 1e-16 / 1e-10 of the smallest eigenvalues that are kept
+(`RELATIVE_EIGENVALUE_FLOOR`).
+"""
 
 SURELY_SHORT = 1.0 - 2.0**-35
-"""Squared norm whose root is below `NORM_BOUND` for any order of summation of up to 2^16 squares."""
+"""Squared norm of a vector whose norm is certainly below `NORM_BOUND`, whatever the order of summation of up
+to 2^16 squares.
+"""
 
 GRIDS = {1: 1025, 2: 33, 3: 11}
-"""Points per side of the grid on which features over a box are bounded, by the box's number of columns."""
+"""Number of grid points per side at which features over a box are bounded, for each number of columns."""
 
 PRODUCT_ELEMENTS = 1 << 19
-"""Number of kernel entries in memory at a time when they are multiplied by a wide matrix (4 MiB)."""
+"""Largest number of kernel entries in memory at a time when they are multiplied by a wide matrix (4 MiB)."""
 
 
 @FEATURES.add("SectionFeatures", kernel=kernels.from_config)
@@ -76,7 +85,7 @@ class SectionFeatures(Features):
         kernel: Kernel k.
         landmarks: Points Z, shape (L, d).
         projection: Matrix A, shape (L, m).
-        scale: Divisor that is contained in A, in (0, 1]; see `Features`.
+        scale: Divisor of the features in (0, 1], by which A is divided already; see `Features`.
 
     Attributes:
         n_features: Number m of features.
@@ -134,20 +143,20 @@ class SectionFeatures(Features):
 
     @cached_property
     def _fill(self) -> RowEvaluator:
-        """Evaluator that writes k(x, Z)."""
+        """Evaluator that writes the kernel rows k(x, Z) of points x."""
         return self.kernel.rows_against(self.landmarks)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the evaluators, which cannot be pickled and are built on use."""
+        """Return the attributes without the evaluators, which cannot be pickled and are rebuilt on use."""
         return {name: value for name, value in vars(self).items() if name not in ("_fill", "_loose", "_pull")}
 
     @property
     def _quick(self) -> bool:
-        """True if scores may be computed without `__call__`, which a subclass may override."""
+        """True if scores may come from kernel rows: no norm is clipped, and `__call__` not overridden."""
         return self._short and type(self).__call__ is SectionFeatures.__call__
 
     def _sections(self, points: FloatArray) -> FloatArray:
-        """Return k(x, Z), shape (n, L), of n points (..., d), for scores."""
+        """Return the kernel rows k(x, Z), shape (n, L), of n points (..., d), for scores only."""
         if self._loose is None:
             self._loose = self.kernel.rows_against(self.landmarks, loose=True)
         n_landmarks, dim = self.landmarks.shape
@@ -171,11 +180,11 @@ class SectionFeatures(Features):
         return np.asarray(phi)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """See `Features.to_score`. If no norm is clipped, the result (k, L) multiplies kernel entries."""
+        """See `Features.to_score`. If no norm can exceed one, the result (k, L) multiplies kernel rows."""
         return weights @ self.projection.T if self._quick else weights
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """See `Features.scores_of_known`. Sets are separate, as scores must not depend on other sets."""
+        """See `Features.scores_of_known`. Sets are separate, as a score must not depend on other sets."""
         if not self._quick:
             return self.project_each(points, weights)
         n_sets, n, n_landmarks = *points.shape[:2], len(self.landmarks)
@@ -192,7 +201,7 @@ class SectionFeatures(Features):
         """Return phi(X) @ weights, shape (..., k), for points (..., d) and weights (m, k).
 
         The cost is L kernel evaluations and L k multiplications per point. A norm that exceeds one by
-        rounding only is not clipped here, so the result equals that of phi(X) up to rounding.
+        rounding only is not clipped here, so the result equals phi(X) @ weights up to rounding.
         """
         points, lead = self._points(X)
         matrix = checked_weights(weights, self.n_features)
@@ -224,9 +233,15 @@ class SectionFeatures(Features):
         return out
 
     def _scores(self, points: FloatArray, matrix: FloatArray, through: FloatArray, n: int) -> FloatArray:
-        """Return `project_each` of points (b n, d), given weights (b, m) and their products (b, L) with A.
+        """Return the scores that `project_each` returns, for b decision sets of n points each.
 
         Sets are computed separately, because a score must not depend on the other sets of its batch.
+
+        Args:
+            points: Points of all sets, shape (b n, d).
+            matrix: Weights of each set, shape (b, m).
+            through: Products of the weights with A, shape (b, L).
+            n: Number of points in a set.
         """
         rows = np.empty((len(matrix), n, len(self.landmarks)))
         self._fill(points, rows.reshape(-1, len(self.landmarks)))
@@ -237,15 +252,16 @@ class SectionFeatures(Features):
         return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """Return k(x, x) / scale^2 at points (..., d), over the kernel's largest variance if above one."""
+        """Return k(x, x) / scale^2 at points (..., d), over the kernel's maximal variance if above one."""
         points, lead = self._points(X)
         return self.kernel.diagonal(points).reshape(lead) / self._unit
 
     def largest_squares(self, domain: Domain) -> FloatArray | None:
-        """See `Features.largest_squares`. For boxes of up to three columns a grid with the corners is used.
+        """See `Features.largest_squares`. Boxes of up to three columns have bounds, computed on a grid.
 
-        The landmarks are added, because features of a rough kernel may be large near them only. In more
-        columns a grid is not informative, and few features are much smaller than the others.
+        The grid contains the corners. The landmarks are added, because features of a rough kernel may be
+        large only near them. With more columns the result is None: a grid says little, and few features are
+        much smaller than the others.
         """
         theirs = type(self).__call__ is not SectionFeatures.__call__
         if theirs or not isinstance(domain, Box) or domain.dim not in GRIDS:
@@ -254,7 +270,7 @@ class SectionFeatures(Features):
         return np.asarray(np.maximum(rows.max(axis=0), -rows.min(axis=0)) ** 2)
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
-        """See `Features.gradient`; if a vector is clipped to norm one, this is the clipped one's gradient."""
+        """See `Features.gradient`; where a vector is clipped, the result is the clipped vector's gradient."""
         points, _ = self._points(X)
         rows = np.empty((len(points), len(self.landmarks)))
         if not self._short:
@@ -276,7 +292,7 @@ class SectionFeatures(Features):
         return checked_points(X, self.landmarks.shape[1])
 
     def _blocks(self, points: FloatArray, elements: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield slices of the points, and their kernel rows in one buffer of at most `elements` entries."""
+        """Yield slices of the points with their kernel rows, in one buffer of at most `elements` entries."""
         n_landmarks = len(self.landmarks)
         step = min(max(1, elements // n_landmarks), max(1, len(points)))
         buffer = np.empty((step, n_landmarks))
@@ -292,14 +308,16 @@ class SectionFeatures(Features):
 class MercerFeatures(SectionFeatures):
     """Leading eigenfunctions of a kernel over a public domain (Nystrom method).
 
-    Let Z be landmarks with K(Z, Z) = U diag(g) U^T. Then phi(x) = diag(g)^(-1/2) U^T k(Z, x) over the leading
-    eigenpairs. phi is the coordinate vector of a projection, so ||phi(x)||^2 <= k(x, x). If the kernel's
-    variance exceeds one, features are divided by its square root.
+    Let Z be the landmarks, points of the domain, with kernel matrix K(Z, Z) = U diag(g) U^T. Then phi(x) =
+    diag(g)^(-1/2) U^T k(Z, x) over the leading eigenpairs. phi(x) is the coordinate vector of a projection,
+    so ||phi(x)||^2 <= k(x, x). If the kernel's variance exceeds one, features are divided by its square
+    root.
 
-    In many dimensions norms of few features are much smaller, except near the landmarks. Noise that is
-    calibrated to norm one then exceeds them by far. So features are divided by `scale`: the 99% quantile of
-    their norm under the domain's public law, in sixteenths, or 1 if it is above 7/8. Longer vectors are
-    clipped to norm one, here and again when they are encoded (`reproduction/studies/feature_norms.py`).
+    In many dimensions a few features have norms far below one, except near the landmarks. Noise calibrated
+    to norm one would be much larger than they are. So features are divided by `scale`, the 99% quantile of
+    their norm under the domain's public law. It is rounded up to sixteenths, and is 1 if it is above 7/8.
+    Vectors longer than one are clipped, here and again when they are encoded
+    (`reproduction/studies/feature_norms.py`).
 
     Landmarks are the points of a `Finite` domain, or a random subset if there are more than `n_landmarks`.
     On boxes, arms and their products they are a randomly shifted low-discrepancy sequence, and on other
@@ -313,16 +331,17 @@ class MercerFeatures(SectionFeatures):
         n_landmarks: Number of points from which eigenfunctions are computed, default 2 * n_features. More
             are more accurate; the cost of scoring a point is proportional to it.
         seed: Public seed of the landmarks (counter-based Philox generator).
-        scale: Divisor of the features, in (0, 1]; by default measured at public points. A configuration
-            contains it.
+        scale: Divisor of the features, in (0, 1]; by default measured at public points, and then stored in
+            the configuration.
 
     Attributes:
         n_features: Number m of features.
         supports: Index range ((0, m),).
         landmarks: Landmarks Z, shape (L, d).
         eigenvalues: Decreasing estimates of the kernel operator's eigenvalues on the domain, shape (m,).
-        projection: Matrix A (L, m) with phi(x) = k(x, Z) @ A, clipped to norm one. It is the same for equal
-            configurations on one machine; other linear algebra libraries may round it differently.
+        projection: Matrix A (L, m) with phi(x) = k(x, Z) @ A before clipping to norm one. Equal
+            configurations have equal matrices on one machine; other linear algebra libraries may round them
+            differently.
 
     Raises:
         InvalidParameter: Sizes are not positive, or there are fewer landmarks than features.
@@ -374,7 +393,7 @@ class MercerFeatures(SectionFeatures):
         self._unit *= self.scale**2
 
     def _measured(self, rng: np.random.Generator) -> float:
-        """Return the scale from norms at public points, and warn if the features hold little variance."""
+        """Return the `scale` measured at public points, and warn if the features hold too little variance."""
         points = self.domain.sample(SCALE_SAMPLE, rng)
         squares, variances = (self(points) ** 2).sum(axis=1), self.variance(points)
         warn_if_little_is_held(
@@ -386,7 +405,7 @@ class MercerFeatures(SectionFeatures):
         return 1.0 if norm > LONG_ENOUGH else max(1.0, float(np.ceil(SCALE_STEPS * norm))) / SCALE_STEPS
 
     def to_config(self) -> dict[str, Any]:
-        """Return the configuration for JSON, with the requested sizes, and the scale if it is not 1."""
+        """Return the configuration for JSON, with the requested sizes, and with the scale if it is not 1."""
         config = super().to_config() | {"n_features": self._requested}
         if self.scale == 1.0:  # left out, so that digests of specs from before there was a scale stay
             del config["scale"]
@@ -401,13 +420,13 @@ class MercerFeatures(SectionFeatures):
         return f"MercerFeatures(n_features={self.n_features}, kernel={self.kernel!r}, domain={self.domain!r})"
 
     def written_out(self) -> Features:
-        """See `Features.written_out`; eigenfunctions may be rounded, or rotated, on another processor."""
+        """See `Features.written_out`; another processor may rotate or round the eigenfunctions."""
         return SectionFeatures(
             kernel=self.kernel, landmarks=self.landmarks, projection=self.projection, scale=self.scale
         )
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """See `Features.basis`; the result is the projection, whose columns may be rotated elsewhere."""
+        """See `Features.basis`; the result is the projection, whose columns another processor may rotate."""
         return (self.projection,)
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "MercerFeatures":
@@ -416,12 +435,14 @@ class MercerFeatures(SectionFeatures):
         Let A be the projection computed here, A' the given one, u = max(1, largest variance) scale^2 and
         K = k(Z, Z). Two equations are checked up to `TURNED`:
 
-        - u A'^T K A' = 1: times sqrt(u), the features are orthonormal in the kernel's space, as those of A
-          are. Hence ||phi'(x)||^2 <= k(x, x)/u everywhere (Bessel), and A' was divided by `scale`;
-        - K A' A'^T K = K A A^T K: features of landmarks have the same inner products, so at the landmarks
-          the two maps differ by a rotation.
+        - u A'^T K A' = 1: the features of A' times sqrt(u) are orthonormal in the kernel's function space,
+          as those of A are. Hence ||phi'(x)||^2 <= k(x, x)/u everywhere (Bessel), and A' was divided by
+          `scale`;
+        - K A' A'^T K = K A A^T K: the landmarks' features have the same inner products under both maps, so
+          at the landmarks the two maps differ by a rotation.
 
-        Privacy does not depend on them: features are clipped to norm one, here and when they are encoded.
+        Privacy does not depend on these checks: features are clipped to norm one, here and when they are
+        encoded.
         """
         (given,) = basis
         projection, gram = public_array(given, name="projection", ndim=2), self.kernel(self.landmarks)
@@ -442,7 +463,7 @@ class MercerFeatures(SectionFeatures):
 
 @FEATURES.add("ArmFeatures", base=FEATURES.read)
 class ArmFeatures(Features):
-    """Separate features for every arm: phi(x) = e_arm (x) base.phi(other columns).
+    """Separate features for every arm: features of the other columns, in the arm's own index range.
 
     Arms have separate features, so Gram matrices are block diagonal and `supports` has one range per arm.
 
@@ -473,7 +494,7 @@ class ArmFeatures(Features):
         )
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Return feature vectors (..., n_arms * m) of points (..., d), zero outside the arm's own range."""
+        """Return the feature vectors (..., n_arms * m) of points (..., d), zero outside the arm's range."""
         arms, others, lead = self._split(X)
         phi = np.zeros((len(arms), self.n_arms, self.base.n_features))
         phi[np.arange(len(arms)), arms] = self.base(others)
@@ -482,13 +503,16 @@ class ArmFeatures(Features):
     def placed(
         self, points: FloatArray, through: Callable[[Features, FloatArray], FloatArray] | None = None
     ) -> Placed:
-        """See `Features.placed`; every arm has the supports of the base."""
+        """See `Features.placed`; the supports of every arm are those of the base."""
         arms, others, _ = self._split(points)
         own = self.base.placed(others, through)
         return Placed(arms * len(self.base.supports) + own.support, own.phi)
 
     def offered(self, sets: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return arms (B, n) and contexts (B, n, d) of decision sets; (B, 1, d) for one context a set."""
+        """Return arms (B, n) and contexts (B, n, d) of B decision sets of n candidates each.
+
+        If all candidates of each set have the same context, contexts have shape (B, 1, d).
+        """
         last = self.arm_column == sets.shape[2] - 1
         others = sets[:, :, :-1] if last else np.delete(sets, self.arm_column, axis=2)
         one = others[:, :1]
@@ -496,12 +520,12 @@ class ArmFeatures(Features):
         return sets[:, :, self.arm_column].astype(np.int64), np.ascontiguousarray(contexts)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """See `Features.to_score`; the shape is (k, n_arms, L)."""
+        """See `Features.to_score`; the result has shape (k, n_arms, L)."""
         each = self.base.to_score(weights.reshape(-1, self.base.n_features))
         return each.reshape(len(weights), self.n_arms, -1)
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """See `Features.scores_of_known`. Features of a context with several arms are computed once."""
+        """See `Features.scores_of_known`. The features of a context are computed once for all its arms."""
         arms, contexts = self.offered(points)
         out, step = np.empty(arms.shape), max(1, BLOCK_ELEMENTS // (arms.shape[1] * weights.shape[2]))
         for low in range(0, len(arms), step):
@@ -525,13 +549,13 @@ class ArmFeatures(Features):
         return out.reshape(*lead, matrix.shape[1])
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
-        """See `Features.gradient`; zero in the arm's column."""
+        """See `Features.gradient`; the entry of the arm's column is zero."""
         arms, others, _ = self._split(X)
         own = V.reshape(len(V), self.n_arms, self.base.n_features)[np.arange(len(V)), arms]
         return np.insert(self.base.gradient(others, own), self.arm_column, 0.0, axis=1)
 
     def variance(self, X: ArrayLike) -> FloatArray:
-        """Return the base's variance at the other columns of points (..., d)."""
+        """Return the variance of the base at the columns without the arm, for points (..., d)."""
         _, others, lead = self._split(X)
         return self.base.variance(others).reshape(lead)
 
@@ -540,7 +564,7 @@ class ArmFeatures(Features):
         return ArmFeatures(base=self.base.written_out(), arm_column=self.arm_column, n_arms=self.n_arms)
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """See `Features.basis`; the result is that of the base."""
+        """See `Features.basis`; the result is the basis of `base`."""
         return self.base.basis()
 
     def in_basis(self, basis: Sequence[FloatArray]) -> "ArmFeatures":
@@ -569,10 +593,10 @@ class ArmFeatures(Features):
 def mercer_or_given(
     features: Features | None, *, kernel: Kernel | None, domain: Domain, n_features: int
 ) -> Features:
-    """Return `features`, or Mercer features of `kernel`; exactly one of the two must be given.
+    """Return `features` if they are given, else Mercer features of `kernel`.
 
     Raises:
-        InvalidParameter: Both or neither came.
+        InvalidParameter: Both a kernel and features are given, or neither.
     """
     if features is not None and kernel is None:
         return an(features, Features, name="features", pass_="features=MercerFeatures(...)")
@@ -587,7 +611,10 @@ def mercer_or_given(
 
 
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return leading eigenvalues g of R K R, decreasing, and R U with fixed signs; R = diag(root_weights)."""
+    """Return the leading eigenvalues g of R K R, decreasing, and the matrix R U of their eigenvectors U.
+
+    R is diag(root_weights), and the signs of the eigenvectors are fixed.
+    """
     values, vectors = np.linalg.eigh(root_weights[:, None] * K * root_weights)
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     kept = values > RELATIVE_EIGENVALUE_FLOOR * values[0]
@@ -598,7 +625,7 @@ def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> 
 
 
 def _enforce_norm(phi: FloatArray) -> None:
-    """Scale rows longer than `NORM_BOUND` down to it, in place."""
+    """Scale rows of `phi` that are longer than `NORM_BOUND` down to that norm, in place."""
     if len(phi) and np.vecdot(phi, phi).max() <= SURELY_SHORT:
         return
     norms = np.sqrt(np.einsum("ij,ij->i", phi, phi))
@@ -613,12 +640,13 @@ MAX_SPREAD_DIMENSION = 10
 """Largest dimension in which a low-discrepancy sequence is better than random points."""
 
 MOST_REJECTED_DIMENSION = 6
-"""Largest dimension in which points of a box outside a ball are rejected, as the ball fills 8% of it. In more
-dimensions points are sampled from the ball directly."""
+"""Largest dimension in which points in a ball are found by rejecting points of the box around it; the ball
+fills 8% of the box there. In more dimensions points are sampled from the ball directly.
+"""
 
 
 def spread_over(domain: Domain, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return evenly spread points (L, d) of a public domain, L = size (fewer on a small finite one)."""
+    """Return L = `size` evenly spread points (L, d) of a public domain, or fewer on a small finite domain."""
     if isinstance(domain, Finite):
         if domain.n_points <= size:
             return np.array(domain.points)
@@ -636,7 +664,7 @@ def spread_over(domain: Domain, size: int, rng: np.random.Generator) -> FloatArr
 
 
 def _in_ball(ball: Ball, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return the first `size` points in the ball of a low-discrepancy sequence in the box around it."""
+    """Return `size` points in the ball: the first ones of a low-discrepancy sequence in the box around it."""
     count = 2 * size
     state = rng.bit_generator.state
     while True:

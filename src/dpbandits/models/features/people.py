@@ -1,8 +1,9 @@
 """Default kernels and features for contexts and arms.
 
 A domain consists of the columns of a context (ranges scaled to [0, 1], categories as codes) and of the arm.
-Similar contexts have similar rewards. Rewards of different arms are independent. Constants were chosen on the
-synthetic table `synthetic-income` with tuning seeds (`reproduction/tuning/table_study.py`).
+The kernels assume that similar contexts have similar rewards, and that rewards of different arms are
+independent. Constants were chosen on the synthetic table `synthetic-income` with tuning seeds
+(`reproduction/tuning/table_study.py`).
 """
 
 import warnings
@@ -43,16 +44,16 @@ __all__ = [
 ]
 
 LENGTHSCALE = 0.3
-"""Lengthscale of ranges, which are scaled to [0, 1]."""
+"""Default lengthscale of ranges, which are scaled to [0, 1]."""
 
 CATEGORY_CORRELATION = 0.6
-"""Correlation of the rewards of two contexts that differ in one category."""
+"""Default correlation of the rewards of two contexts that differ in one category."""
 
 FEATURES_PER_ARM = 8
-"""Number of features of a context for noisy releases; more would fit finer functions, with more noise."""
+"""Default number of features of a context for noisy releases; more fit finer functions, with more noise."""
 
 LANDMARKS = 300
-"""Number of points from which eigenfunctions are computed."""
+"""Default number of points from which eigenfunctions are computed."""
 
 
 def context_kernel(
@@ -62,7 +63,7 @@ def context_kernel(
     correlation: float = CATEGORY_CORRELATION,
     first: int = 0,
 ) -> Kernel:
-    """Return the kernel that is squared exponential in ranges, with a correlation between categories.
+    """Return a kernel of contexts: squared exponential in ranges, one correlation between categories.
 
     Args:
         domain: Domain of encoded contexts, with boxes and arms, as `Schema.domain`.
@@ -117,14 +118,23 @@ def arm_features(
 
 @contextmanager
 def few_on_purpose() -> Iterator[None]:
-    """Suppress `LittleVariance`: few features are best for noisy releases, and their number was tuned."""
+    """Suppress `LittleVariance` within the block: few features are best for noisy releases."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LittleVariance)
         yield
 
 
 def check_arms(features: Features | None, domain: Domain, *, per_arm: bool) -> None:
-    """Raise InvalidParameter if separate features of arms are for another number of arms."""
+    """Check that features with separate parts for arms have the domain's number of arms.
+
+    Args:
+        features: Features to check; None passes.
+        domain: Domain of contexts and an arm.
+        per_arm: True if the policy chooses arms for contexts; otherwise nothing is checked.
+
+    Raises:
+        InvalidParameter: The features are for another number of arms.
+    """
     if per_arm and isinstance(features, ArmFeatures) and isinstance(domain, Product):
         n_arms = _arms_of(domain).n_arms
         if features.n_arms != n_arms:
@@ -140,19 +150,21 @@ def features_for(
     of_rows: int,
     per_arm: bool,
 ) -> Features:
-    """Return the given features, or those of a kernel over a domain, or over contexts for every arm.
+    """Return the given features, or else Mercer features over the domain or, `per_arm`, over the contexts.
 
     Args:
         domain: Domain of points, or of contexts and an arm if `per_arm`.
         features: Given features, without a kernel; or None.
-        kernel: Kernel over the domain, or over contexts. Lengthscales are shares of each range of encoded
-            contexts or of a box. Contexts and boxes have a default.
-        n_features: Number of features over the domain, or of a context.
-        of_rows: Default of that number over the domain.
+        kernel: Kernel over the domain, or over contexts if `per_arm`. Its lengthscales are shares of each
+            range of encoded contexts or of a box. None means a default kernel, which contexts and boxes
+            have.
+        n_features: Number of features over the domain, or of a context if `per_arm`.
+        of_rows: Default of `n_features` over the domain.
         per_arm: True if the policy chooses arms for contexts.
 
     Raises:
-        InvalidParameter: Both came, or neither and there is no default; or as `arm_features`.
+        InvalidParameter: Both features and a kernel are given, neither is given and there is no default, or
+            the kernel measures distances between codes of categories.
     """
     if features is not None or not (per_arm and isinstance(domain, Product)):
         check_arms(features, domain, per_arm=per_arm)
@@ -167,12 +179,12 @@ def features_for(
 
 
 def kernel_over(domain: Domain, kernel: Kernel | None) -> Kernel | None:
-    """Return a kernel of the domain's points, from one whose lengthscales are shares of the boxes' ranges.
+    """Return a kernel of the domain's points, given one with lengthscales in shares of the boxes' ranges.
 
     Args:
         domain: Domain of the points. Columns that belong to no box are not scaled.
-        kernel: Kernel in shares of ranges. The default is `box_kernel` over boxes, with or without arms. The
-            result is None for other domains.
+        kernel: Kernel in shares of ranges. None means `box_kernel` over boxes, with or without arms; over
+            other domains the result is then None.
 
     Raises:
         InvalidParameter: The kernel measures distances between codes of arms, or does not define
@@ -214,7 +226,7 @@ def _widths(domain: Domain) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _made(domain: Product, kernel: Kernel, n_features: int, n_landmarks: int | None) -> ArmFeatures:
-    """Return cached features, as a study builds thousands of equal policies."""
+    """Return features for every arm, from a cache, because a study builds thousands of equal policies."""
     size = max(LANDMARKS, n_features) if n_landmarks is None else n_landmarks
     base = MercerFeatures(
         kernel=kernel, domain=Product(*domain.parts[:-1]), n_features=n_features, n_landmarks=size
@@ -239,7 +251,10 @@ def _of_contexts(domain: Product, kernel: Kernel | None) -> Kernel:
 
 
 def _check_codes(kernel: Kernel, codes: set[int]) -> None:
-    """Refuse distances between codes: category 3 is no farther from category 1 than category 2 is."""
+    """Raise `InvalidParameter` if a kernel measures distances between codes of arms or categories.
+
+    Codes have no order: category 3 is no farther from category 1 than category 2 is.
+    """
     if isinstance(kernel, ProductKernel | SumKernel):
         for part in kernel.parts:
             _check_codes(part, codes)
@@ -256,14 +271,14 @@ def _check_codes(kernel: Kernel, codes: set[int]) -> None:
 
 
 def _codes(domain: Domain) -> set[int]:
-    """Return the columns with codes of arms or categories."""
+    """Return the indices of the columns that hold codes of arms or categories."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     starts = accumulate((part.dim for part in parts), initial=0)
     return {start for start, part in zip(starts, parts, strict=False) if isinstance(part, Arms)}
 
 
 def _columns(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the columns of numbers, and the columns of codes."""
+    """Return the indices of the columns of numbers, and of the columns of codes."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     ranges: list[int] = []
     codes: list[int] = []

@@ -1,10 +1,13 @@
 """Products of one-column functions at public points, with prior variances of a smooth function.
 
-A range in [0, 1] has cosines that extend beyond the cube by a margin, so that functions may have a slope at
-the edges. A category has orthonormal contrasts. A function is a sum of products of these with independent
-normal weights. Prior variances are products with one factor per column: the variance of a squared-exponential
-kernel with some lengthscale, or a category's share. Their mean under independent laws of the columns'
-lengthscales is a product too. `models.averaged_regression` learns such laws.
+The one-column functions of a range in [0, 1] are cosines. They extend beyond the unit cube by a margin, so
+that functions may have a slope at its edges. The one-column functions of a category are orthonormal
+contrasts. A function is a sum of products of one-column functions with independent normal weights.
+
+The prior variance of a weight is a product with one factor per column. For a range the factor is the share
+of the cosine in a squared-exponential kernel with some lengthscale. For a category it is the contrast's
+share. The mean of this product under independent laws of the columns' lengthscales is a product too.
+`models.averaged_regression` learns such laws.
 """
 
 import math
@@ -17,10 +20,10 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["LENGTHS", "ProductFeatures"]
 
 LENGTHS = np.array([0.15, 0.22, 0.33, 0.5, 0.75, 1.2])
-"""Lengthscales of a column that are averaged over; the cube has edges of length 1."""
+"""Candidate lengthscales of a range, over which prior variances are averaged; the unit cube has side 1."""
 
 _SHARES = np.array([0.6, 0.45, 0.3, 0.15, 0.07, 0.03])
-"""Shares of the variance in a category's contrasts, which are averaged over in place of lengthscales."""
+"""Candidate shares of the variance in a category's contrasts, in the place of a range's six lengthscales."""
 
 _MARGIN = 0.2
 
@@ -31,17 +34,18 @@ _CONTRAST_COST = 2.0
 
 
 class ProductFeatures:
-    """Products of one-column functions at public points.
+    """Values of F products of one-column functions at G public points, with their prior variances.
 
     Args:
-        points: Points in the unit cube, shape (G, dim). A category is the middle of its part of a side.
+        points: Points in the unit cube, shape (G, dim). A category is the middle of one of equal parts of
+            [0, 1].
         categories: Number of categories, by the index of each column of categories.
-        n_features: Largest number of products; those of the lowest frequencies are used, first the constant.
+        n_features: Largest number F of products; the constant and those of the lowest frequencies are used.
 
     Attributes:
-        values: Products at the points, of mean square 1 over cube and margin, shape (G, F).
-        profiles: Factors of the products' variances, one array (F, 6) per column with one factor per
-            lengthscale.
+        values: Products at the points, shape (G, F). Each has mean square 1 over the cube with its margin.
+        profiles: One array (F, 6) per column, with the factor of each product's prior variance under each of
+            the six lengthscales.
 
     Example:
         >>> features = ProductFeatures(np.array([[0.1], [0.9]]), categories={}, n_features=4)
@@ -62,7 +66,7 @@ class ProductFeatures:
             self.profiles.append(profile[chosen])
 
     def variances(self, laws: Sequence[FloatArray]) -> FloatArray:
-        """Return prior variances (F,) that sum to 1; that of the constant is 0.
+        """Return prior variances (F,) of the products' weights: they sum to 1, and the constant has 0.
 
         Args:
             laws: Probabilities of each column's lengthscales, one array (6,) per column.
@@ -76,7 +80,12 @@ class ProductFeatures:
 
 
 def _waves(column: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return values (G, m), shares of the variance (m, 6) and costs (m,) of a range's cosines."""
+    """Return the m cosines of a range for a column of G points.
+
+    Returns:
+        Values (G, m), shares of the variance under each of six lengthscales (m, 6), and costs (m,): squared
+        frequencies.
+    """
     frequency = math.pi * np.arange(40) / (1.0 + 2.0 * _MARGIN)
     density = np.exp(-0.5 * (frequency[:, None] * LENGTHS) ** 2)
     kept = frequency[:_MOST_WAVES]
@@ -85,7 +94,7 @@ def _waves(column: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _contrasts(column: FloatArray, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return values, shares and costs, as `_waves`, of a category's Helmert contrasts."""
+    """Return values, shares and costs of a category's Helmert contrasts, with the shapes of `_waves`."""
     codes = np.minimum((column * n).astype(np.int64), n - 1)
     table = np.tril(np.ones((n, n)))
     table[np.arange(n - 1), np.arange(1, n)] = -np.arange(1, n)
@@ -96,9 +105,9 @@ def _contrasts(column: FloatArray, n: int) -> tuple[FloatArray, FloatArray, Floa
 
 
 def _cheapest(costs: Sequence[FloatArray], n: int) -> IntArray:
-    """Return the index of each column's function for the cheapest products, shape (<= n, dim).
+    """Return the products of least total cost, as the index of each column's function, shape (<= n, dim).
 
-    Products of equal costs are in lexicographic order.
+    Products of equal cost are in lexicographic order.
     """
     total = np.zeros(1)
     for cost in costs:

@@ -1,7 +1,8 @@
-"""Feature vectors and Gram matrices by support, without the zeros between supports.
+"""Feature vectors and Gram matrices stored by support, without the zeros between supports.
 
-With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix has (K m)^2. By
-support the numbers are m and K m^2. Blocks are stored as one array (..., C), which has the entries of each
+A support is an index range of the features outside which a feature vector is zero, such as the features of
+one arm. With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix (K m)^2.
+By support they have m and K m^2. The blocks of a Gram matrix are one array (..., C): the entries of each
 support's block, row by row, one support after another.
 """
 
@@ -15,16 +16,16 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["Placed", "Supports", "block_entries", "blocks_of", "placed_from_dense"]
 
 Supports = tuple[tuple[int, int], ...]
-"""Half-open index ranges that split the features; every feature vector is zero outside one of them."""
+"""Half-open index ranges that partition the features; every feature vector is zero outside one of them."""
 
 
 def block_entries(supports: Supports) -> int:
-    """Return the number C of entries of one block per support."""
+    """Return the total number C of entries of a Gram matrix's blocks, one block per support."""
     return sum((high - low) ** 2 for low, high in supports)
 
 
 def blocks_of(flat: FloatArray, supports: Supports) -> list[FloatArray]:
-    """Return views (..., s, s) of the blocks in an array (..., C).
+    """Return each support's block as a view (..., s, s) of an array (..., C), for a support of s features.
 
     Example:
         >>> [block.tolist() for block in blocks_of(np.arange(5.0), ((0, 2), (2, 3)))]
@@ -39,11 +40,12 @@ def blocks_of(flat: FloatArray, supports: Supports) -> list[FloatArray]:
 
 
 class Placed(NamedTuple):
-    """Feature vectors of n points by support.
+    """Feature vectors of n points, stored by support.
 
     Attributes:
         support: Index of the support that each point uses, shape (n,).
-        phi: Features in that support, shape (n, w) with w the size of the largest support; the rest is zero.
+        phi: Features of each point in its support, shape (n, w) with w the size of the largest support. The
+            entries beyond a smaller support are zero.
     """
 
     support: IntArray
@@ -53,7 +55,7 @@ class Placed(NamedTuple):
         return "Placed()"
 
     def groups(self, supports: Supports) -> Iterator[tuple[int, IntArray | slice]]:
-        """Yield every support that some points use, and the rows of these points, in order."""
+        """Yield (index of a support, rows of the points that use it), for every support in use."""
         if len(supports) == 1:
             yield 0, slice(None)
             return
@@ -62,7 +64,7 @@ class Placed(NamedTuple):
         yield from zip(used.tolist(), np.split(order, starts[1:]), strict=bool(len(order)))
 
     def gram(self, supports: Supports) -> FloatArray:
-        """Return the sum (C,) of phi phi^T."""
+        """Return the sum of phi phi^T over the points, as blocks (C,)."""
         flat = np.zeros(block_entries(supports))
         blocks = blocks_of(flat, supports)
         for index, rows in self.groups(supports):
@@ -71,7 +73,7 @@ class Placed(NamedTuple):
         return flat
 
     def vector(self, supports: Supports, values: FloatArray) -> FloatArray:
-        """Return the sum (m,) of values (n,) times phi."""
+        """Return the sum of value times feature vector over the points, shape (m,), for values (n,)."""
         found = np.zeros(supports[-1][1])
         for index, rows in self.groups(supports):
             low, high = supports[index]
@@ -80,7 +82,7 @@ class Placed(NamedTuple):
 
 
 def placed_from_dense(phi: FloatArray, supports: Supports) -> Placed:
-    """Return dense vectors (n, m) by support; a vector of zeros has the first support."""
+    """Return dense feature vectors (n, m) by support; a vector of zeros gets the first support."""
     if len(supports) == 1:
         return Placed(np.zeros(len(phi), dtype=np.int64), phi)
     starts = np.array([low for low, _ in supports])

@@ -29,14 +29,17 @@ __all__ = [
 ]
 
 RowEvaluator = Callable[[FloatArray, FloatArray], None]
-"""Function `fill(X, out)` that writes k(X, Y), shape (n, m), into `out`, for fixed points Y."""
+"""Function `fill(X, out)` that writes the kernel matrix k(X, Y),
+shape (n, m), into `out`, for fixed points Y.
+"""
 
 GradientEvaluator = Callable[[FloatArray, FloatArray], FloatArray]
-"""Function `pull(X, W)` that returns the gradients (n, d) by x_i of sum_j W[i, j] k(x_i, y_j), for X (n, d),
-W (n, m) and fixed points Y (m, d)."""
+"""Function `pull(X, W)` for fixed points Y (m, d). It returns the gradient of sum_j W[i, j] k(x_i, y_j) with
+respect to each row x_i of X, shape (n, d), for X (n, d) and weights W (n, m).
+"""
 
 DIFFERENCE = 2.0**-18
-"""Step of central differences, relative to 1 + |x|; about the cube root of the machine precision."""
+"""Step of central differences, relative to 1 + |x|: about the cube root of the machine precision."""
 
 BLOCK_ELEMENTS = 1 << 15
 """Number of kernel entries computed at a time, so that a block and its scratch array stay in the cache."""
@@ -59,7 +62,7 @@ class Kernel(Configured, ABC):
 
     @property
     def max_variance(self) -> float:
-        """Upper bound on k(x, x) over all x; tight for the kernels of this module."""
+        """Upper bound on k(x, x) over all x; the kernels of this module attain it."""
         return 1.0
 
     @abstractmethod
@@ -114,11 +117,11 @@ class Kernel(Configured, ABC):
         return fill
 
     def gradients_against(self, Y: FloatArray) -> GradientEvaluator:
-        """Return `pull(X, W)`: gradients by the first argument, summed over `Y` (m, d) with weights W."""
+        """Return the function `pull(X, W)` of `GradientEvaluator` for fixed points `Y` (m, d)."""
         return self._gradient(_as_points(Y, "Y"))
 
     def _gradient(self, Y: FloatArray) -> GradientEvaluator:
-        """Return the gradient evaluator; the default uses central differences."""
+        """Return the evaluator that `gradients_against` returns; the default uses central differences."""
         fill = self.rows_against(Y)
 
         def pull(X: FloatArray, W: FloatArray) -> FloatArray:
@@ -172,7 +175,7 @@ class Kernel(Configured, ABC):
 
 @dataclass(frozen=True)
 class _Combination(Kernel):
-    """Several kernels on the same points, whose values are combined by one operation."""
+    """Base class of kernels that combine the values of several kernels on the same points."""
 
     parts: tuple[Kernel, ...]
 
@@ -207,7 +210,7 @@ class _Combination(Kernel):
 @KERNELS.add("Product", parts=KERNELS.read_all)
 @dataclass(frozen=True)
 class ProductKernel(_Combination):
-    """Product of kernels, written `a * b`: points are similar if they are similar in every part."""
+    """Product of kernels, written `a * b`: two points are similar if every factor finds them similar."""
 
     _operation = np.multiply
 
@@ -229,14 +232,14 @@ class ProductKernel(_Combination):
 
     @property
     def max_variance(self) -> float:
-        """Product of the parts' bounds."""
+        """Product of the factors' upper bounds on k(x, x)."""
         return math.prod(part.max_variance for part in self.parts)
 
 
 @KERNELS.add("Sum", parts=KERNELS.read_all)
 @dataclass(frozen=True)
 class SumKernel(_Combination):
-    """Sum of kernels, written `a + b`: a sum of independent functions."""
+    """Sum of kernels, written `a + b`: the prior of a sum of independent functions."""
 
     _operation = np.add
 
@@ -246,7 +249,7 @@ class SumKernel(_Combination):
 
     @property
     def max_variance(self) -> float:
-        """Sum of the parts' bounds."""
+        """Sum of the terms' upper bounds on k(x, x)."""
         return math.fsum(part.max_variance for part in self.parts)
 
 
@@ -264,7 +267,7 @@ class ScaledKernel(Kernel):
 
     @property
     def max_variance(self) -> float:
-        """Bound of the kernel times `variance`."""
+        """Upper bound on k(x, x): that of the kernel, times `variance`."""
         return self.variance * self.kernel.max_variance
 
     def in_units_of(self, widths: FloatArray) -> Kernel:

@@ -9,10 +9,10 @@
 | `Indicator` | 1 if the codes are equal, else `correlation` |
 | `ProductKernel`, `SumKernel`, `ScaledKernel` | written `a * b`, `a + b`, `2.0 * a` |
 
-Every kernel is an immutable value: equal parameters make equal kernels, and `to_config` with
-`from_config` rebuild one from JSON. Squared distances come from one matrix product per block of
-rows, centred on the second argument. They are clipped at zero, so they are never negative. If this form is
-not accurate enough (nu = 1/2 near equal points), differences are computed directly.
+Every kernel is an immutable value: equal parameters make equal kernels. `to_config` gives a kernel's JSON,
+from which `from_config` rebuilds it. Squared distances come from one matrix product per block of rows,
+centred on the second argument, and are clipped at zero. For nu = 1/2 this is not accurate enough near equal
+points, so differences are computed directly.
 """
 
 from __future__ import annotations
@@ -34,15 +34,19 @@ __all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
 
 _FEW_COLUMNS = 4
-"""Largest number of columns for which squares are faster as columns of a matrix product than as a sum."""
+"""Largest number of columns for which squared norms are faster inside
+the matrix product than as a separate sum.
+"""
 
 _NEAR = 2.0**20
-"""Largest half of a squared norm, in lengthscales, for which sums have rounding errors below 1e-9."""
+"""Largest half of a squared norm, in lengthscales, for which the
+matrix product has rounding errors below 1e-9.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
-    """Base class of kernels of a scaled distance, with unit variance and checked parameters.
+    """Base class of kernels that depend on a scaled distance, with variance one and checked parameters.
 
     Args:
         lengthscale: One positive number, or one per column (automatic relevance determination). Its unit is
@@ -59,7 +63,7 @@ class _Stationary(Kernel):
         object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """See `Kernel.in_units_of`: every lengthscale times the width of its column."""
+        """See `Kernel.in_units_of`: every lengthscale is multiplied by the width of its column."""
         own = np.asarray(widths, dtype=np.float64)
         if self.columns is not None and max(self.columns) < len(own):
             own = own[list(self.columns)]
@@ -72,7 +76,7 @@ class _Stationary(Kernel):
         return replace(self, lengthscale=float(scaled) if scaled.ndim == 0 else tuple(scaled.tolist()))
 
     def _scaled(self, points: FloatArray, factor: float) -> FloatArray:
-        """Return the kernel's columns times `factor` over the lengthscale, with distances `factor * r`."""
+        """Return the kernel's columns times `factor` over the lengthscale: distances are `factor` r."""
         points = _take(points, self.columns)
         if isinstance(self.lengthscale, tuple) and points.shape[1] != len(self.lengthscale):
             raise InvalidData(
@@ -86,7 +90,7 @@ class _Stationary(Kernel):
         return np.asarray(factor / np.asarray(self.lengthscale))
 
     def _gradient(self, Y: FloatArray) -> GradientEvaluator:
-        """Return the evaluator of dk/dx = -s(r) (x - y) over the squared lengthscales, with s of `_slope`."""
+        """Return the evaluator of dk/dx = -s(r) (x - y) / lengthscale^2, with s(r) from `_slope`."""
         slope, scaled = self._slope(Y), self._scaled(Y, 1.0)
 
         def pull(X: FloatArray, W: FloatArray) -> FloatArray:
@@ -108,11 +112,11 @@ class _Stationary(Kernel):
         """Return the evaluator of s(r) = -k'(r)/r for rows of X against Y, with r the scaled distance."""
 
     def _squared_distances(self, Y: FloatArray, factor: float, *, negative: bool = False) -> RowEvaluator:
-        """Return the evaluator of factor^2 r^2 for rows of X against Y: one matrix product, clipped at zero.
+        """Return the evaluator of factor^2 r^2 for rows of X against Y, with r the scaled distance.
 
-        |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2]. Both sides are centred on the mean of Y. So rounding
-        errors are relative to the spread of the points and not to their position. If `negative`, the result
-        and the right side are negated.
+        It is one matrix product, |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2], clipped at zero. Points are
+        centred on the mean of Y, so rounding errors are relative to the spread of the points and not to
+        their position. If `negative`, the evaluator writes -factor^2 r^2.
         """
         scaled, scale = self._scaled(Y, factor), self._scale(factor)
         m, d = scaled.shape
@@ -164,7 +168,11 @@ class SquaredExponential(_Stationary):
         return fill
 
     def _loose(self, Y: FloatArray) -> RowEvaluator:
-        """Return the evaluator by -r^2/2 = [x, x^2, 1] . [y/l^2, -1/(2 l^2), -|y/l|^2/2], not clipped."""
+        """Return an evaluator by -r^2/2 = [x, x^2, 1] . [y/l^2, -1/(2 l^2), -|y/l|^2/2], without clipping.
+
+        Here l is the lengthscale, so values may exceed one by rounding. It is faster than the exact
+        evaluator.
+        """
         scaled, scale, columns = self._scaled(Y, math.sqrt(0.5)), self._scale(math.sqrt(0.5)), self.columns
         m, d = scaled.shape
         theirs = type(self)._evaluator is not SquaredExponential._evaluator  # a subclass overrides it
@@ -243,9 +251,10 @@ class Matern(_Stationary):
         return fill
 
     def _slope(self, Y: FloatArray) -> RowEvaluator:
-        """Return the evaluator of exp(-r)/r, 3 exp(-sqrt(3) r), or 5/3 (1 + sqrt(5) r) exp(-sqrt(5) r).
+        """Return the evaluator of s(r) for nu = 1/2, 3/2 or 5/2.
 
-        The first is set to 0 at r = 0.
+        These are exp(-r)/r, 3 exp(-sqrt(3) r), and 5/3 (1 + sqrt(5) r) exp(-sqrt(5) r). The first is set to
+        0 at r = 0.
         """
         squares = self._squared_distances(Y, math.sqrt(2.0 * self.nu))
 
@@ -263,9 +272,10 @@ class Matern(_Stationary):
         return fill
 
     def _exponential(self, Y: FloatArray) -> RowEvaluator:
-        """Return the evaluator for nu = 1/2, from differences of points.
+        """Return the evaluator for nu = 1/2, which computes differences of points directly.
 
-        This kernel is linear in r at 0, so the root of a rounded zero would be an error of 1e-8.
+        This kernel is linear in r at 0. The root of a squared distance that should be zero, but is not by
+        rounding, would be an error of 1e-8.
         """
         scaled = np.ascontiguousarray(self._scaled(Y, 1.0).T)
 
@@ -303,7 +313,7 @@ class Indicator(Kernel):
     columns: tuple[int, ...]
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """Return this kernel, as codes have no unit."""
+        """Return this kernel unchanged, because codes have no unit."""
         return self
 
     def __post_init__(self) -> None:

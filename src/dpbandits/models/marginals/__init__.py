@@ -1,12 +1,12 @@
 """Reward functions of discrete columns, learned from tables of sums over few columns at a time.
 
-- `Effects`: main effects and interactions, the functions that are learned.
+- `Effects`: main effects and interactions of columns, the functions that are learned.
 - `EffectFeatures`: feature map of contexts with these effects.
-- `cuts_of`: levels of ranges of which the data fill only a small part.
-- `Design`, `best_design`, `all_pairs`: a set of reward tables, the most informative one, that of all pairs.
+- `cuts_of`: levels of a range for users who fill only a small part of it.
+- `Design`: set of reward tables; `best_design`: the most informative set; `all_pairs`: tables of all pairs.
 - `columns_in_turn`: forecast of the information about main effects; `COLUMN_VARIANCE`: their prior variance.
 - `tables_hold`: check that reward tables can hold most columns.
-- `Law`, `Counts`: tables of counts, and the weighted sample of users that noisy counts describe.
+- `Law`: tables of counts; `Counts`: noisy counts, and the weighted sample of users that fits them.
 - `Evidence`, `Relevance`, `ArmWeights`: evidence of noisy tables, prior variances, and the posterior.
 - `fitted_with_inclusion`: posterior with a learned probability that each column matters;
   `variances_to_choose_by`: variances of such columns for `best_design`.

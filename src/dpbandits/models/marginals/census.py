@@ -1,13 +1,14 @@
-"""Levels of ranges of which the data fill a small part, from noisy counts of users in equal bins.
+"""Levels of ranges of which users fill only a small part, from noisy counts of users in equal bins.
 
-A column is described by one of a few laws: users are spread evenly over the whole declared range, or over one
-window of its bins. The law with the smallest squared distance from the noisy shares is chosen. A window must
-be closer than the whole range by more than noise explains. It must also contain most users: a few frequent
-values in a range that is filled are not a window. The levels of a column with a window are quantiles of a
-mixture: most of them lie in the window, the others are spread over the range.
+A column is described by one of a few probability laws. Users are spread evenly over the whole declared
+range, or evenly over one window of its bins. The law with the smallest squared distance from the noisy
+shares is chosen. A window must be closer than the whole range by more than noise explains. It must also
+contain most users, so that a few frequent values in a filled range are not taken for a window. The levels of
+a column with
+a window are quantiles of a mixture: most of them lie in the window, the others are spread over the range.
 
-A table of logged data is summed in fine bins. Its levels are quantiles (`ends_of`) of a law of users in these
-bins: their noisy shares after smoothing (`smoothed`).
+For a table of logged data, users are counted in fine bins. `smoothed` makes a law of users in these bins
+from their noisy shares, and `ends_of` returns its quantiles as the ends of levels.
 """
 
 from collections.abc import Sequence
@@ -19,36 +20,44 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["CENSUS_BINS", "WIDEST_WINDOW", "Cuts", "cuts_of", "ends_of", "located", "smoothed"]
 
 Cuts = tuple[tuple[float, ...], ...]
-"""Inner ends of the levels of each column, as shares of its range; () for a column with equal levels."""
+"""For each column the inner ends of its levels, as shares of its range; () for a column with equal levels."""
 
 CENSUS_BINS = 96
-"""Number of equal bins of a range whose users are counted."""
+"""Number of equal bins of a range in which users are counted."""
 
 WIDEST_WINDOW = 0.125
-"""Largest width of a window, as a share of the range. Users who fill more have the whole range."""
+"""Largest width of a window, as a share of the range. If users fill
+more, levels are equal parts of the range.
+"""
 
 CLOSER = 16.0
-"""Smallest difference of the squared distances of the range and of a window that is chosen, in variances of
-the noise of a share."""
+"""Margin by which a window's squared distance from the noisy shares must be below that of the whole range, in
+units of the noise variance of a share.
+"""
 
 HELD = 0.7
-"""Smallest noisy share of the users that a window must contain."""
+"""Smallest share of the users, as counted with noise, that a window must contain."""
 
 OUTSIDE = 0.15
-"""Share of the levels that are spread over the whole range, if there is a window or a law of fine bins."""
+"""Share of the levels that are spread over the whole range; the
+others follow the window or the law of fine bins.
+"""
 
 BEYOND = 3.0
-"""Threshold of `smoothed`: smallest difference that is not set to zero, in deviations of its noise."""
+"""Threshold of `smoothed`: differences below this multiple of
+their noise's standard deviation become zero.
+"""
 
 HALVINGS, ROUNDED = 60, 1e-9
-"""Number of steps of a bisection search, and rounding error allowed at a level's end, in levels."""
+"""Number of steps of a bisection search; and rounding error that is accepted at a level's end, in levels."""
 
 
 def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cuts:
-    """Return the cuts of columns from noisy counts of users in equal bins.
+    """Return the inner ends of the levels of each column, from noisy counts of users in B equal bins.
 
-    A window of w of the B bins describes shares h by 1/w in it and 0 elsewhere. Its squared distance from h,
-    minus that of the whole range, is 1/w - 1/B - 2 (mean of h in the window - mean of h).
+    Let h be the users' shares in the bins. A window of w bins stands for shares 1/w inside it and 0 outside.
+    Its squared distance from h, minus that of the whole range, is 1/w - 1/B - 2 (mean of h in the window -
+    mean of h).
 
     Args:
         counts: Noisy counts, shape (columns, B).
@@ -87,21 +96,24 @@ def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cut
 
 
 def _quantiles(low: float, high: float, levels: int) -> tuple[float, ...]:
-    """Return inner quantiles of a mixture: uniform on [0, 1] with weight `OUTSIDE`, else on [low, high]."""
+    """Return the inner quantiles of a mixture of two uniform laws, at multiples of 1 / `levels`.
+
+    The law on [0, 1] has weight `OUTSIDE`, and the law on [low, high] the rest.
+    """
     points = np.array([0.0, low, high, 1.0])
     below = OUTSIDE * points + np.array([0.0, 0.0, 1.0 - OUTSIDE, 1.0 - OUTSIDE])
     return tuple(np.interp(np.arange(1, levels) / levels, below, points).tolist())
 
 
 def smoothed(noisy: FloatArray, *, sd: float) -> FloatArray:
-    """Return a smooth law of users in bins, shape (B,), from noisy shares, by thresholding in the Haar basis.
+    """Return a smooth law of users in B bins, shape (B,), from noisy shares, by Haar thresholding.
 
     Bins are joined in pairs repeatedly, as long as their number is even. The law is built from the widest
-    parts down. The difference of a part's two halves is that of the noisy shares if it exceeds `BEYOND`
-    deviations of its noise, else zero.
+    parts down. The difference between a part's two halves is taken from the noisy shares. If it is at most
+    `BEYOND` standard deviations of its noise, it is set to zero.
 
     Args:
-        noisy: Noisy shares, which sum to about one.
+        noisy: Noisy shares of users in the bins, shape (B,), which sum to about one.
         sd: Standard deviation of the noise of a share.
 
     Example:
@@ -127,11 +139,11 @@ def _believed(apart: FloatArray, *, sd: float) -> FloatArray:
 
 
 def ends_of(law: FloatArray, levels: int) -> IntArray:
-    """Return the inner ends (levels - 1,) of levels, as numbers of bins below them.
+    """Return the inner ends of levels, each as the number of bins below it, shape (levels - 1,).
 
-    Let w be the mixture of the law of users in bins and, with weight `OUTSIDE`, the uniform law. A bin counts
-    as min(1, c w) levels, where c is such that all bins together count as `levels`. So every level has at
-    least one bin.
+    Let w be the mixture of the law of users in bins and, with weight `OUTSIDE`, the uniform law. A bin
+    counts as min(1, c w) levels, where c is such that all bins together count as `levels`. So every level
+    has at least one bin.
 
     Args:
         law: Law of users in bins, shape (B,).
@@ -154,12 +166,12 @@ def ends_of(law: FloatArray, levels: int) -> IntArray:
 
 
 def located(points: FloatArray, levels: IntArray, cuts: Sequence[Sequence[float]]) -> IntArray:
-    """Return the levels (n, d) of points, by cuts for the columns with cuts.
+    """Return the levels (n, d) of points, where columns with cuts have the levels that their cuts define.
 
     Args:
         points: Points with ranges in [0, 1], shape (n, d).
         levels: Levels of columns without cuts, shape (n, d); those of columns with cuts are replaced.
-        cuts: Cuts of each column.
+        cuts: Inner ends of each column's levels, as `cuts_of` returns them; () for a column without.
     """
     found = levels.copy()
     for column, own in enumerate(cuts):

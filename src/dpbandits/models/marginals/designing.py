@@ -1,7 +1,9 @@
-"""Choice of the next reward tables: groups of columns, and bins, that are expected to be most informative.
+"""Choice of the next reward tables: the groups of columns and the bins with most expected information.
 
-Let n be the users per arm, C the cells of a table, s^2 the noise variance of its entries, and v the reward
-variance. The bins keep the share rho of a component of mean square lambda. The information about it is
+A group is the set of columns of one table. Let n be the number of users per arm, C the number of cells of a
+table, s^2 the noise variance of its entries, and v the variance of a reward. A component is a basis function
+of a column or a pair. Averaging over bins keeps the share rho of its mean square lambda. The information
+about the component's weight is
 
     I = C (n/C)^2 lambda rho / (s^2 + v n/C) = n lambda rho / (s^2 C/n + v).
 
@@ -27,23 +29,28 @@ from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design,
 __all__ = ["all_pairs", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
-"""Possible numbers of bins of a range."""
+"""Numbers of bins that a range may have."""
 
 LARGEST_TABLE = 200
-"""Largest number of cells of a group's table."""
+"""Largest number of cells of one reward table."""
 
 SWEEPS = 2
-"""Number of sweeps of coordinate ascent."""
+"""Number of times that coordinate ascent goes through all columns."""
 
 FEW_COLUMNS = 5
-"""Largest number of columns with which a second ascent starts from a design without columns."""
+"""Largest number of columns with which coordinate ascent also starts from a design without any column."""
 
 TIE = 1e-12
-"""Largest relative difference of values that are considered equal up to rounding."""
+"""Largest relative difference at which two values count as equal."""
 
 
 def _kept(table: FloatArray, bins: int) -> FloatArray:
-    """Return the share of each component's mean square that its means over `bins` equal parts keep, (c,)."""
+    """Return the share of each component's mean square that averaging over `bins` equal parts leaves.
+
+    Args:
+        table: Values of c components at the levels of a column, shape (levels, c).
+        bins: Number of equal parts of the levels.
+    """
     size = len(table)
     parts = coarse(np.arange(size), size=size, bins=bins)
     counts = np.bincount(parts, minlength=bins)
@@ -60,11 +67,11 @@ def left_variances(
     noise_variance: float,
     reward_variance: float,
 ) -> FloatArray:
-    """Return the expected variances of the weights after a release of these tables, shape (m,).
+    """Return the expected posterior variances of the weights after a release of reward tables, shape (m,).
 
     Args:
-        design: Reward tables.
-        noise_variance: Noise variance of an entry.
+        design: Reward tables that are released.
+        noise_variance: Noise variance of an entry of a table.
         effects, variance, people, reward_variance: See `best_design`.
     """
     left = variance.copy()
@@ -97,8 +104,8 @@ def columns_in_turn(
 ) -> tuple[FloatArray, FloatArray]:
     """Forecast the information of a run about main effects, if all columns are equally important.
 
-    All groups have equally many columns, and every block has other columns. The numbers of groups, of columns
-    in each and of bins are those that explain most.
+    The forecast assumes that all tables have equally many columns, and that blocks take the columns in turn.
+    It uses the numbers of tables, of columns per table and of bins that explain most variance.
 
     Args:
         effects: Functions that are learned.
@@ -107,7 +114,7 @@ def columns_in_turn(
         noise_variance, reward_variance: See `best_design`.
 
     Returns:
-        Mean squares (m,) of the components of all columns, and the information (m,) about their weights.
+        Mean squares (m,) of the m components of all columns, and the information (m,) about their weights.
     """
     d, components = len(effects.sizes), [table.shape[1] for table in effects.tables]
     squares = np.concatenate([(table**2).mean(axis=0) for table in effects.tables])
@@ -142,11 +149,11 @@ def forecast_weights(
 ) -> int:
     """Return the expected number m of learned weights per arm after all blocks.
 
-    The designs of the blocks are those that would be chosen if releases changed no prior variance.
+    Each block's design is the one that `best_design` would choose if no release changed a prior variance.
 
     Args:
         effects: Functions that are learned before any release.
-        people, noise_variances, reward_variances: Arguments of `best_design` for each block.
+        people, noise_variances, reward_variances: Arguments of `best_design`, one for each block.
     """
     variance = Relevance.prior(effects).variances[effects.term_of]
     for own, noise, reward in zip(people, noise_variances, reward_variances, strict=True):
@@ -171,18 +178,18 @@ def forecast_weights(
 
 
 Group = tuple[tuple[int, int], ...]
-"""Columns of one table; each is a pair of its number and of the index of its choice of bins."""
+"""Columns of one table, as pairs (column, index of its number of bins among the column's choices)."""
 
 
 class _Parts(NamedTuple):
-    """Quantities of one group of columns, as arrays over the weights of its columns and of its pairs.
+    """Quantities of one group of columns, as arrays over the weights of its columns and pairs of columns.
 
     Attributes:
-        signals: Mean squares that the bins keep.
-        worths: Mean squares times squared variances.
+        signals: Mean square lambda rho of each component after averaging over bins.
+        worths: Mean square of each component times the squared variance of its weight.
         variances: Present variances of the weights.
-        main: Signals of the components that interact.
-        places: Indices of these components among those of all columns.
+        main: Entries of `signals` of the columns' components that enter interactions.
+        places: Indices of the components in `main` among the components of all columns.
     """
 
     signals: FloatArray
@@ -193,10 +200,11 @@ class _Parts(NamedTuple):
 
 
 class _Values:
-    """Explained variances (values) of tables, computed and cached group by group.
+    """Expected explained variances of groups of columns, computed and cached group by group.
 
-    A group's value depends on the other groups only through their number, which determines the noise. If one
-    column changes its group, the values of at most two groups have to be computed again.
+    The explained variance is called the group's value. It depends on the other groups only through their
+    number, which determines the noise. If one column changes its group, at most two values are computed
+    again.
     """
 
     def __init__(
@@ -255,7 +263,10 @@ class _Values:
         return found
 
     def _with_column(self, parts: _Parts, column: int, choices: slice) -> _Parts:
-        """Return a group with one more column; signals and main have one row per choice of its bins."""
+        """Return the quantities of a group after adding a column, for several choices of its number of bins.
+
+        `signals` and `main` have one row per choice.
+        """
         own, places = self._signals[column][choices], self._places[column]
         first = own[:, : len(places)]
         pairs = (first[:, :, None] * parts.main).reshape(len(own), -1)
@@ -274,7 +285,7 @@ class _Values:
         return np.asarray((parts.worths * told / (noise[:, None] + parts.variances * told)).sum(axis=-1))
 
     def of_group(self, group: Group, count: int) -> float:
-        """Return the value of a group without the constant, if there are `count` groups."""
+        """Return the value of a group, without the constant's part, if there are `count` groups."""
         found = self._valued.get((group, count))
         if found is None:
             parts, cells = self._parts(group), np.array([float(self.cells(group))])
@@ -282,12 +293,16 @@ class _Values:
         return found
 
     def of_constant(self, cells: FloatArray, count: int) -> FloatArray:
-        """Return the value of the constant, if the smallest table has `cells` cells."""
+        """Return the variance that the constant explains, if the smallest table has `cells` cells."""
         told = self._people / (self._noise(count) * cells / self._people + self._reward)
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
 
     def alone(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """Return each column's group number if each has its own group; -1 for columns that do not fit."""
+        """Return a group number for each column, with one group per column; -1 for columns that do not fit.
+
+        Args:
+            chosen: Index of each column's number of bins among its choices.
+        """
         owner: list[int] = []
         room = MOST_CELLS
         for column, choice in enumerate(chosen):
@@ -298,7 +313,12 @@ class _Values:
         return tuple(owner)
 
     def of_all(self, owner: tuple[int, ...], chosen: tuple[int, ...]) -> float:
-        """Return the value of all groups together; -inf if their tables are too large."""
+        """Return the sum of all groups' values; -inf if a table or all tables together are too large.
+
+        Args:
+            owner: Group number of each column; -1 for none.
+            chosen: Index of each column's number of bins among its choices.
+        """
         groups = [
             tuple((column, chosen[column]) for column, own in enumerate(owner) if own == group)
             for group in range(max(owner) + 1)
@@ -310,9 +330,10 @@ class _Values:
         return float(self.of_constant(least, count)[0]) + sum(self.of_group(group, count) for group in groups)
 
     def moves(self, column: int, owner: tuple[int, ...], chosen: tuple[int, ...]) -> list[FloatArray]:
-        """Return the values after moving a column, one array over its choices of bins for each target.
+        """Return the sums of values after moving a column, one array over its choices of bins per target.
 
-        Targets are no group, each group, and a group of its own. A value is -inf if the tables are too large.
+        The targets are no group, each present group, and a new group, in this order. A sum is -inf if the
+        tables are too large. `owner` and `chosen` describe the present design as in `of_all`.
         """
         rest: dict[int, Group] = {}
         for other, group in enumerate(owner):
@@ -338,7 +359,7 @@ class _Values:
 
 
 def all_pairs(effects: Effects, bins: int) -> Design:
-    """Return the design with a table for every pair of columns that can be learned.
+    """Return the design with a table for every pair of columns whose interaction can be learned.
 
     A pair that is too large for a table has none. A column without a pair has a table of its own, if that is
     not too large.
@@ -371,13 +392,16 @@ def best_design(
     noise_variance: Callable[[int], float],
     reward_variance: float,
 ) -> Design:
-    """Return the tables that are expected to explain most of the reward function, by coordinate ascent.
+    """Return the reward tables that are expected to explain most of the reward function's variance.
+
+    The search is coordinate ascent, so the result may be a local optimum.
 
     Args:
-        effects: Learned functions. Other pairs of columns count too, with their prior variance.
+        effects: Functions that are learned. Pairs of columns that are not learned yet count with their prior
+            variance.
         variance: Present variance of every weight, shape (m,).
         people: Users per arm.
-        noise_variance: Function from the number of tables to the noise variance of an entry.
+        noise_variance: Function from the number of tables to the noise variance of an entry of a table.
         reward_variance: Variance of one reward.
     """
     d = len(effects.sizes)
@@ -397,7 +421,16 @@ def best_design(
 def _ascended(
     values: _Values, owner: tuple[int, ...], chosen: tuple[int, ...]
 ) -> tuple[float, tuple[int, ...], tuple[int, ...]]:
-    """Move each column in turn while the value increases; return value, groups and choices of bins."""
+    """Improve a design by moving one column at a time while the value increases.
+
+    Args:
+        values: Values of groups.
+        owner: Group number of each column at the start; -1 for none.
+        chosen: Index of each column's number of bins at the start.
+
+    Returns:
+        The value reached, and `owner` and `chosen` of its design.
+    """
     best = values.of_all(owner, chosen)
     for _ in range(SWEEPS):
         for column in range(len(owner)):
@@ -415,11 +448,11 @@ def _ascended(
 
 
 def _exceeds(score: float, best: float) -> bool:
-    """Return True if a value is larger by more than rounding, which differs between processors."""
+    """Return True if `score` exceeds `best` by more than rounding, which differs between processors."""
     return score > best + TIE * abs(best) if np.isfinite(best) else score > best
 
 
 def _relabelled(owner: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the groups of all columns, renumbered from 0 without gaps; -1 stays."""
+    """Return the group number of each column, renumbered from 0 without gaps; -1 stays."""
     names = {group: number for number, group in enumerate(sorted({group for group in owner if group >= 0}))}
     return tuple(names.get(group, -1) for group in owner)

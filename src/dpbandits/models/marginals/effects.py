@@ -1,13 +1,15 @@
 """Main effects and pairwise interactions of discrete columns: functions that marginal tables can estimate.
 
-A column has levels: its categories, or equal bins of its range. With B_j the component table of column j,
-every reward function is
+A column has levels: its categories, or equal bins of its range. The component table B_j of column j holds
+the values of its basis functions (components), one row per level. A context x has the level x_j in column j.
+Every reward function is
 
     f(x) = w_0 + sum_j B_j[x_j] . w_j + sum_{i<j} (B_i[x_i] (x) B_j[x_j]) . w_ij
 
-(an analysis of variance). Component tables are centred over the levels and have total variance one: sum over
-components of the mean square over levels. A range has four cosines, or more if effects are fine. A column of
-categories has an orthogonal basis of the functions of mean zero.
+(an analysis of variance), with a constant w_0, weights w_j and w_ij, and (x) the outer product. Components
+have mean zero over the levels, and their mean squares over the levels sum to one. The components of a range
+are four cosines, or more if effects are fine. Those of a column of categories are an orthogonal basis of the
+functions of mean zero.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,32 +28,37 @@ BINS = 24
 """Number of levels of a range."""
 
 SHARES = (0.68, 0.26, 0.05, 0.01)
-"""Shares of the first cosines in the variance of a function over a range. They are like the leading
-eigenvalues of a squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly these
-cosines."""
+"""Shares of a range's four cosines in the variance of a function over it. They are about the leading
+eigenvalues of a squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly
+these cosines.
+"""
 
 FINE_FEW, FINE_COSINES, FINE_PAIRS = 2, (12, 8), 6
-"""Numbers of fine effects. With at most `FINE_FEW` columns a range has the first number of cosines, with more
-columns the second. With at most `FINE_FEW` columns that are all ranges, each has `FINE_PAIRS` components in
-their interaction. The share of a cosine is proportional to one over the square of its frequency."""
+"""Sizes of fine effects. A range has the first number of cosines with at most `FINE_FEW` columns, and the
+second with more. With at most `FINE_FEW` columns that are all ranges, each range has `FINE_PAIRS`
+components in their interaction. The share of a cosine is proportional to one over the square of its
+frequency.
+"""
 
 MOST_PAIR_COLUMNS = 40
-"""Largest number of components of an interaction; larger interactions are left out."""
+"""Largest number of components of the interaction of two columns; larger interactions are not learned."""
 
 MOST_WEIGHTS, MOST_ENTRIES = 512, 1 << 23
-"""Largest number of weights per arm, and of entries of all arms' covariances (64 MiB), with which all
-interactions are learned from the start. Beyond them a pair is learned after a table with both columns is
-released."""
+"""Limits within which all interactions are learned from the start: weights per arm, and entries of all arms'
+covariances (64 MiB). Beyond them a pair is learned after a table with both columns was released.
+"""
 
 GATHERED = 1 << 16
-"""Number of features that are gathered at a time, so that they stay in the cache."""
+"""Number of feature values computed at a time, so that they stay in the cache."""
 
 FEW_COLUMNS = 5
-"""Largest number of columns with which a range has three components in an interaction; with more, two."""
+"""Largest number of columns with which a range has three components
+in an interaction; with more it has two.
+"""
 
 
 def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> FloatArray:
-    """Return cosines of mean zero over equal bins of [0, 1], shape (bins, c), by decreasing variance.
+    """Return cosines of mean zero at equal bins of [0, 1], shape (bins, c), in order of decreasing share.
 
     Args:
         bins: Number of equal parts of the range.
@@ -70,7 +77,7 @@ def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> Floa
 
 
 def category_components(levels: int) -> FloatArray:
-    """Return orthogonal contrasts of equal variance, one in total, shape (levels, levels - 1).
+    """Return orthogonal contrasts of equal variance, which sum to one, shape (levels, levels - 1).
 
     These are Helmert contrasts: component k compares level k + 1 to the mean of the levels before it.
 
@@ -89,7 +96,7 @@ def category_components(levels: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Term:
-    """Weights start..stop - 1, which belong to no column (the constant), one column or a pair."""
+    """Weights number `start` to `stop` - 1, which belong to the constant, to one column or to a pair."""
 
     columns: tuple[int, ...]
     start: int
@@ -98,14 +105,14 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """Set of the functions of discrete columns that are learned.
+    """Set of functions of discrete columns whose m weights are learned.
 
     Args:
         sizes: Number of levels of each column.
         ordered: True for each column that is a range.
         pairs: Columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
             enough.
-        fine: True if a range has more than four cosines, whose shares fall more slowly with the frequency.
+        fine: True if a range has more than four cosines, with shares that fall more slowly with frequency.
     """
 
     sizes: tuple[int, ...]
@@ -115,7 +122,12 @@ class Effects:
 
     @classmethod
     def of(cls, categories: Sequence[int | None], *, fine: bool = False) -> "Effects":
-        """Return the effects of columns, given the number of categories of each, or None for a range."""
+        """Return the effects of columns.
+
+        Args:
+            categories: Number of categories of each column; None for a range.
+            fine: True for fine effects; see the class.
+        """
         return cls(
             tuple(BINS if count is None else count for count in categories),
             tuple(count is None for count in categories),
@@ -132,7 +144,7 @@ class Effects:
 
     @cached_property
     def tables(self) -> tuple[FloatArray, ...]:
-        """Component table (levels, c) of every column."""
+        """Component table of every column, shape (levels, c) for c components."""
         return tuple(
             range_components(size, self._shares) if ordered else category_components(size)
             for size, ordered in zip(self.sizes, self.ordered, strict=True)
@@ -140,7 +152,7 @@ class Effects:
 
     @cached_property
     def pair_components(self) -> tuple[int, ...]:
-        """Number of components of every column in an interaction."""
+        """Number of components of every column that enter its interactions."""
         most = 3 if len(self.sizes) <= FEW_COLUMNS else 2
         if self.fine and len(self.sizes) <= FINE_FEW and all(self.ordered):
             most = FINE_PAIRS
@@ -169,20 +181,23 @@ class Effects:
     def all_pairs_fit(self, arms: int) -> bool:
         """Return True if all interactions that are small enough can be learned from the start.
 
-        Time grows with the cube of the number of weights. Memory grows with its square times the arms.
+        Time grows with the cube of the number of weights, and memory with its square times the number of
+        arms.
         """
         weights = replace(self, pairs=None).n_weights
         return weights <= MOST_WEIGHTS and arms * weights**2 <= MOST_ENTRIES
 
     def with_pairs(self, pairs: Iterable[tuple[int, int]]) -> "Effects":
-        """Return the effects with the interactions of these pairs (i, j) in addition to their own."""
+        """Return the effects with the interactions of these pairs (i, j) added."""
         if self.pairs is None:
             return self
         joined = tuple(sorted({*self.pairs, *((i, j) for i, j in pairs if self.small_enough(i, j))}))
         return self if joined == self.pairs else replace(self, pairs=joined)
 
     def places_in(self, other: "Effects") -> IntArray:
-        """Return the indices (m,) of these weights among those of effects that contain all these terms."""
+        """Return the index of each of these m weights among the weights of `other`, which contains all these
+        terms.
+        """
         start = {term.columns: term.start for term in other.terms}
         return np.concatenate(
             [start[term.columns] + np.arange(term.stop - term.start) for term in self.terms]
@@ -208,10 +223,10 @@ class Effects:
         return np.array([len(term.columns) for term in self.terms])
 
     def greatest_square(self, shares: FloatArray) -> float:
-        """Return a bound on the squared norm of features if each term's square is weighted by its share.
+        """Return a bound on the squared norm of features whose squares are multiplied by shares of terms.
 
         Args:
-            shares: Weight of each term, shape (terms,).
+            shares: Factor of each term's squares, shape (terms,).
         """
         own = [(table**2).sum(axis=1).max() for table in self.tables]
         both = zip(self.tables, self.pair_components, strict=True)
@@ -228,7 +243,9 @@ class Effects:
 
     @property
     def factors(self) -> list[list[tuple[int, int]]]:
-        """Return (column, component) of the entries of `tables` whose product is each weight's feature."""
+        """Return for each weight the entries of `tables` whose product is its feature, as (column, component)
+        pairs.
+        """
         found: list[list[tuple[int, int]]] = []
         for term in self.terms:
             pair = len(term.columns) == 2
@@ -246,10 +263,10 @@ class Effects:
 
     @cached_property
     def _places(self) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
-        """All components in one row, and the positions of every weight's two factors in it.
+        """All component tables in one row, and the positions in it of each feature's two factors.
 
         Feature k of a user with these levels is the product of the entries `first[:, k] + levels[column] *
-        width[:, k]` for its two columns. Entry 0 is a one, the second factor of the weights of one column.
+        width[:, k]` for its two columns. Entry 0 is a one, the second factor of a feature of one column.
         """
         flat = np.concatenate([np.ones(1), *(table.ravel() for table in self.tables)])
         widths = [table.shape[1] for table in self.tables]

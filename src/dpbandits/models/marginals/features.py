@@ -23,7 +23,7 @@ __all__ = ["EffectFeatures", "tables_hold"]
 def tables_hold(contexts: Domain) -> bool:
     """Return True if reward tables can hold more than two thirds of the columns of encoded contexts.
 
-    A column of more than `LARGEST_TABLE` categories is in no table, so its effect is not learned.
+    A column of more than `LARGEST_TABLE` categories fits in no reward table, so its effect is not learned.
     """
     parts = contexts.parts if isinstance(contexts, Product) else (contexts,)
     left_out = sum(isinstance(part, Arms) and part.n_arms > LARGEST_TABLE for part in parts)
@@ -42,7 +42,7 @@ def _cuts(found: Sequence[Sequence[float]] | None) -> Cuts | None:
 class EffectFeatures(Features):
     """Feature map of `Effects` over products of boxes and arms, scaled by the prior variances of `Relevance`.
 
-    Functions have prior variance one, on average over levels, if each weight has variance `scale`^2.
+    If each weight has variance `scale`^2, the reward function has prior variance one on average over levels.
 
     Args:
         domain: Domain of encoded contexts.
@@ -52,8 +52,8 @@ class EffectFeatures(Features):
             for equal levels and for categories. None if no column has cuts.
 
     Attributes:
-        effects: Functions of which the features consist.
-        ratio: Weights of these features that equal a weight one of `effects`, shape (m,).
+        effects: Functions that are the features, up to a factor each.
+        ratio: Weight of each feature that is equivalent to a weight of one in `effects`, shape (m,).
 
     Raises:
         InvalidParameter: The domain has other parts, pairs have columns that do not exist or are too large,
@@ -107,7 +107,7 @@ class EffectFeatures(Features):
         self.ratio = self.scale / np.sqrt(shares[self.effects.term_of])
 
     def shares(self, X: ArrayLike) -> FloatArray:
-        """Return points (..., d) as an array (n, d), with every range scaled to [0, 1]."""
+        """Return points (..., d) as an array (n, d), with every range of the domain scaled to [0, 1]."""
         points, _ = checked_points(X, self.domain.dim)
         return np.asarray((points - self._low) / self._width)
 
@@ -120,7 +120,7 @@ class EffectFeatures(Features):
         return levels if self.cuts is None else located(shares, levels, self.cuts)
 
     def bins(self, X: ArrayLike, count: int) -> IntArray:
-        """Return the bins (n, d) of points (..., d), with `count` equal bins of each column's range."""
+        """Return the bin of each column of points, shape (n, d), with `count` equal bins of each range."""
         points, _ = checked_points(X, self.domain.dim)
         cut = np.floor(count * ((points - self._low) / self._width)).astype(np.int64)
         return np.asarray(np.clip(cut, 0, count - 1))

@@ -1,14 +1,14 @@
 """Posterior with a learned probability that each of many columns matters (a spike-and-slab prior).
 
-A column matters with prior probability min(1, `RELEVANT` / columns). If it does not, the weights of its
-effect and of all its interactions are zero. The law of the weights is approximated by a normal one. Its prior
-variance of a weight is the variance of a weight that matters, times the probability that all columns of the
-term matter.
+A column matters with prior probability min(1, `RELEVANT` / number of columns). If it does not, the weights
+of its effect and of all its interactions are zero. The weights' law is approximated by a normal law. In it
+the prior variance of a weight is its variance if all columns of its term matter, times the probability that
+they do.
 
-A column's probability p follows from the evidence. Let m and C be mean and covariance of its n weights
-(effect and interactions), divided by their prior deviations. Then M = C^-1 - I and h = C^-1 m are the
-evidence of tables and of all other columns about them. If the column matters, prior variances are 1/p times
-as large, and the evidence against zero weights is
+A column's probability p follows from the evidence. Let m and C be posterior mean and covariance of its n
+weights (effect and interactions), divided by their prior standard deviations. Then M = C^-1 - I and h = C^-1
+m are the precision and moment that the tables and all other columns contribute. If the column matters, prior
+variances are 1/p times as large, and the log evidence against zero weights is
 
     log B = h.(M + p I)^-1 h / 2 - log det(I + M / p) / 2,  summed over arms.
 
@@ -32,17 +32,20 @@ from dpbandits.models.marginals.posterior import (
 __all__ = ["RELEVANT", "fitted_with_inclusion", "variances_to_choose_by"]
 
 RELEVANT = 5.0
-"""Expected number of columns that matter, if there are more.
-`python -m reproduction.tuning.releases --only inclusion` compares it with other numbers, including 100."""
+"""Prior expected number of columns that matter, if there are more columns. `python -m
+reproduction.tuning.releases --only inclusion` compares it with other numbers, including 100.
+"""
 
 LEAST = 1e-3
-"""Smallest probability that a column matters, and that it does not, so that later releases can change it."""
+"""Bound on the probability that a column matters: it stays in [`LEAST`, 1 - `LEAST`], so that later releases
+can change it.
+"""
 
 
 def fitted_with_inclusion(
     effects: Effects, evidence: Evidence, relevance: Relevance, *, steps: int
 ) -> ArmWeights:
-    """Return the posterior of every arm's weights after `steps` steps; see the module.
+    """Return the posterior of every arm's weights, with the learned probability that each column matters.
 
     Args:
         effects: Functions that are learned.
@@ -64,15 +67,16 @@ def fitted_with_inclusion(
 
 
 def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: FloatArray) -> FloatArray:
-    """Return the variances (m,) that `best_design` uses, which account for columns that may not matter.
+    """Return variances (m,) of weights for `best_design`, which account for columns that may not matter.
 
-    A weight of variance u explains about u^2 times the information. Let a weight matter with probability f,
-    and have variance s if it does. Then the mean is f s^2 and not (f s)^2, so the result is f^(1/2) s. With
-    the prior variance u_0 in the law, 1/s = 1/u - (1 - f)/u_0.
+    A weight of variance u explains a variance of about u^2 times the information. Let a weight matter with
+    probability f, and have variance s if it does. Then the mean of its squared variance is f s^2 and not (f
+    s)^2, so the result is f^(1/2) s. Here 1/s = 1/u - (1 - f)/u_0, for the weight's prior variance u_0 in
+    the normal law.
 
     Args:
         effects: Functions that are learned.
-        relevance: Prior variances of the law, and probabilities.
+        relevance: Prior variances, and probabilities that columns matter.
         variance: Posterior variance u of every weight, shape (m,).
     """
     if relevance.included is None:
@@ -83,7 +87,14 @@ def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: Flo
 
 
 def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds: float) -> Relevance:
-    """Return the relevance after one step of expectation maximisation, with updated probabilities."""
+    """Return prior variances and probabilities after one step of expectation maximisation.
+
+    Args:
+        effects: Functions that are learned.
+        found: Posterior under the present relevance.
+        relevance: Present prior variances and probabilities.
+        odds: Prior odds that a column matters.
+    """
     arms, order, term_of = len(found.mean), effects.order, effects.term_of
     used = relevance.of_terms(effects)[term_of]
     squares = (found.mean**2 + found.variances).sum(axis=0)
@@ -112,7 +123,9 @@ def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds:
 
 
 def _column(found: ArmWeights, own: IntArray, *, used: FloatArray, before: float) -> tuple[float, FloatArray]:
-    """Return the log evidence that a column matters, and its expected squares (n,) if it does, over all arms.
+    """Return the log evidence that a column matters, and its weights' expected squares if it does.
+
+    Both are summed over arms; the squares have shape (n,) for the n weights of the column.
 
     Args:
         found: Posterior of all weights.

@@ -1,13 +1,14 @@
-"""Weighted sample of contexts with about the same margins and pairs as noisy tables of counts.
+"""Weighted sample of contexts that has about the margins and pairs of noisy tables of counts.
 
-Counts have noise of a known deviation. Margins are shrunk towards uniform and pairs towards independence,
-both by the James-Stein estimator. Then a tree of the strongest pairs (Chow, Liu 1968) is sampled, and the
-sample's weights are raked to all pairs.
+A margin is the law of one column, a pair the joint law of two. Counts have noise of a known standard
+deviation. Margins are shrunk towards uniform and pairs towards independence, both by the James-Stein
+estimator. Then contexts are sampled along a tree of the strongest pairs (Chow, Liu 1968), and the sample's
+weights are raked to all pairs.
 
-Two columns of one reward table are counted in the bins of that table. So the users in each of its cells are
-counted and not inferred. All other pairs are counted in few bins. Blocks may have different bins. Then counts
-that can be summed to the same coarser bins are added up there, and finer counts divide the users within
-these. If pairs are not counted, columns are assumed to be independent.
+The two columns of a reward table are counted in the bins of that table, so the users in each of its cells
+are counted and not inferred. All other pairs are counted in few bins. Blocks may have different bins. Where
+counts can be summed to common coarser bins, they are added up there, and finer counts divide the users
+within these bins. If pairs are not counted, columns are assumed to be independent.
 """
 
 import math
@@ -27,41 +28,45 @@ from dpbandits.models.marginals.tables import MOST_CELLS, Design, coarse
 __all__ = ["LOCATED", "CountTable", "Counts", "Law", "WeightedPeople", "shrunk_law"]
 
 SWEEPS = 8
-"""Number of sweeps of raking over all pairs."""
+"""Number of times that raking goes through all pairs."""
 
 FEW_COLUMNS, PAIR_BINS = 3, (8, 4)
-"""Bins of a range in a pair that is in no reward table: the first number with at most `FEW_COLUMNS` columns,
-the second with more."""
+"""Number of bins of a range in a pair that is in no reward table: the first of `PAIR_BINS` with at most
+`FEW_COLUMNS` columns, the second with more.
+"""
 
 LOCATED = 4096
-"""Number of users whose entries are looked up at once."""
+"""Number of users whose entries in the tables are looked up at a time."""
 
 LEAST_SHARE = 1e-3
-"""Smallest share of all users that a table of counts must contain to be kept."""
+"""Smallest share of all users that a table of counts must contain; older tables with less are dropped."""
 
 _LARGEST_STEP = 5.0
-"""Largest factor of a weight in one step of raking. The bound is needed as noisy tables may contradict each
-other."""
+"""Largest factor by which a weight changes in one step of raking,
+as noisy tables may contradict each other.
+"""
 
 _DIGITS, _APART = 9, 1e-14
-"""Number of digits of a pair's information that are compared, and the amount by which a later pair counts
-less if these digits are equal. Last bits differ between processors, and must not decide the sample."""
+"""Number of digits to which the mutual information of pairs is compared; and the amount that is subtracted
+for each later pair, which decides between equal ones. Last bits differ between processors and must not
+decide.
+"""
 
 
 @dataclass(frozen=True)
 class WeightedPeople:
-    """Weighted sample of contexts: levels (M, d), and weights (M,) that sum to one."""
+    """Weighted sample of M contexts: levels (M, d) of d columns, and weights (M,) that sum to one."""
 
     levels: IntArray
     weights: FloatArray
 
 
 def shrunk_law(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArray:
-    """Return the law (...) of noisy shares, shrunk towards another law by James-Stein and made positive.
+    """Return noisy shares as a law (...), shrunk towards another law by James-Stein and made non-negative.
 
     Args:
         noisy: Noisy shares, which sum to about one.
-        towards: Law of the same shape.
+        towards: Law of the same shape towards which the shares are shrunk.
         sd: Standard deviation of the noise of a share.
 
     Example:
@@ -86,7 +91,7 @@ class CountTable(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Number of entries."""
+        """Number of entries of the table."""
         return int(np.prod(self.bins, dtype=np.int64))
 
 
@@ -99,11 +104,11 @@ class Pooled(NamedTuple):
 
     @property
     def share_sd(self) -> float:
-        """Standard deviation of the noise of a share of the users."""
+        """Standard deviation of the noise of an entry, as a share of the users counted."""
         return math.sqrt(self.variance) / self.people
 
     def summed(self, bins: tuple[int, ...], coarser: tuple[int, ...]) -> "Pooled":
-        """Return the counts (bins, bins) of a pair, summed to coarser bins."""
+        """Return the counts of a pair of columns, summed from `bins` to `coarser` bins."""
         (a, b), (c, d) = bins, coarser
         counts = self.counts.reshape(c, a // c, d, b // d).sum(axis=(1, 3))
         return Pooled(counts, self.variance * (a // c) * (b // d), self.people)
@@ -127,7 +132,7 @@ class Law:
 
     @cached_property
     def tables(self) -> tuple[CountTable, ...]:
-        """All tables; those of single columns come first. Their number does not depend on the design."""
+        """All tables of counts, those of single columns first. Their number does not depend on the design."""
         most = PAIR_BINS[len(self.sizes) > FEW_COLUMNS]
         sized = zip(self.sizes, self.ordered, strict=True)
         few = tuple(min(most, size) if ordered else size for size, ordered in sized)
@@ -148,12 +153,16 @@ class Law:
         return tuple(table.cells for table in self.tables)
 
     def locate(self, levels: IntArray) -> IntArray:
-        """Return the entry of every user in every table, shape (n, tables), numbered through all tables."""
+        """Return each user's entry in every table, shape (n, tables), numbered through all tables.
+
+        Args:
+            levels: Levels of the users' columns, shape (n, d).
+        """
         columns = _entries(self.tables, levels, self.sizes)
         return np.asarray(np.column_stack(columns) + np.cumsum((0, *self.cells[:-1])))
 
     def counts(self, levels: IntArray) -> IntArray:
-        """Return the number of users with levels (n, d) in each entry of each table, (sum of `cells`,)."""
+        """Return the number of users in each entry of all tables, (sum of `cells`,), for levels (n, d)."""
         counts = np.zeros(sum(self.cells), dtype=np.int64)
         for start in range(0, len(levels), LOCATED):
             entries = self.locate(levels[start : start + LOCATED]).ravel()
@@ -162,21 +171,21 @@ class Law:
 
     @property
     def most_cells(self) -> int:
-        """Largest total number of entries under any design whose tables have at most two columns.
+        """Largest total number of entries, for any design whose reward tables have at most two columns.
 
-        A pair of columns has as many cells as the reward table with this pair. All reward tables together
-        have at most `MOST_CELLS`.
+        A pair that is in a reward table has as many cells as that table. All reward tables together have at
+        most `MOST_CELLS`.
         """
         return sum(replace(self, design=None).cells) + MOST_CELLS * self.paired
 
     def split(self, counts: FloatArray) -> list[FloatArray]:
-        """Return the counts of each table, given the counts of all tables, shape (sum of `cells`,)."""
+        """Return the counts of each table, from the counts (sum of `cells`,) of all tables."""
         return np.split(counts, np.cumsum(self.cells)[:-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Noisy counts of contexts in one or several blocks; counts of equal tables are added up.
+    """Noisy counts of contexts in one or several blocks; counts of the same table are summed over blocks.
 
     Args:
         sizes: Number of levels of each column.
@@ -193,12 +202,12 @@ class Counts:
 
     @property
     def people(self) -> float:
-        """Number of users counted; each table of one column counts all of them."""
+        """Number of users counted, the same in each table of one column."""
         return self._of_columns[0].people if self.tables else 0.0
 
     @property
     def share_sd(self) -> float:
-        """Standard deviation of the noise of a share of the users, in a table of one column."""
+        """Standard deviation of the noise in a table of one column, as a share of the users counted."""
         return self._of_columns[0].share_sd
 
     @property
@@ -213,7 +222,7 @@ class Counts:
             counts: Noisy counts, shape (sum of `Law.cells`,).
             people: Number of users in that block.
             sd: Standard deviation of the noise of a count.
-            kept: Factor of all earlier counts (exponential discounting).
+            kept: Factor by which all earlier counts are multiplied (exponential discounting).
         """
         found = {
             table: Pooled(kept * own.counts, kept**2 * own.variance, kept * own.people)
@@ -227,11 +236,11 @@ class Counts:
         return Counts(self.sizes, found)
 
     def described(self, uniforms: FloatArray, margins: Sequence[FloatArray] | None = None) -> WeightedPeople:
-        """Return a weighted sample of the users who were counted.
+        """Return a weighted sample of contexts that has about the margins and pairs of the noisy counts.
 
         Args:
             uniforms: Public uniform draws in (0, 1), shape (M, 2 d).
-            margins: Laws of the columns, if they are known better than from the tables of one column.
+            margins: Laws of the columns, if better ones are known than from the tables of one column.
         """
         if margins is None:
             margins = [
@@ -247,11 +256,15 @@ class Counts:
         return WeightedPeople(levels, self._raked(levels, laws))
 
     def _pair(self, tables: list[CountTable], margins: Sequence[FloatArray]) -> dict[CountTable, FloatArray]:
-        """Return the laws (bins, bins) of two columns in the bins of all their tables.
+        """Return the joint law of two columns in the bins of each of their tables.
 
-        Bins are taken from the coarsest to the finest, including those that two tables have in common. For
-        each, the law of all counts that can be summed to these bins is shrunk towards the law of coarser
-        bins. Then sweeps make the laws agree.
+        Bins are taken from the coarsest to the finest, including the common coarser bins of two tables. All
+        counts that can be summed to given bins are added up, and their law is shrunk towards the law found
+        so far. Then sweeps over all bins make the laws agree.
+
+        Args:
+            tables: Tables of the two columns, with different bins.
+            margins: Laws of all columns.
         """
         first, second = (margins[column] for column in tables[0].columns)
         joint = np.outer(first, second).astype(np.float64)
@@ -273,8 +286,8 @@ class Counts:
     ) -> IntArray:
         """Return levels (M, d), sampled along the tree of the strongest pairs.
 
-        If a pair has several tables, the one with the most entries is used. Pairs of equal information, for
-        example those without any dependence, are taken in the order of their columns.
+        If a pair has several tables, the table with the most entries is used. Pairs of equal mutual
+        information, for example independent pairs, are taken in the order of their columns.
         """
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
@@ -314,18 +327,18 @@ class Counts:
 
 
 def _nested(finer: tuple[int, ...], coarser: tuple[int, ...]) -> bool:
-    """Return whether counts in the first bins can be summed to the second ones."""
+    """Return True if counts in bins `finer` can be summed to bins `coarser`."""
     return all(many % few == 0 for many, few in zip(finer, coarser, strict=True))
 
 
 def _summed(joint: FloatArray, bins: tuple[int, ...]) -> FloatArray:
-    """Return the law of bins (bins, bins) from the law of levels."""
+    """Return the joint law of bins, with the given shape, from a joint law of two columns' levels."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, bins, strict=True))
     return np.asarray(first @ joint @ second.T)
 
 
 def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
-    """Return a law of levels whose cells are scaled to a law of bins, normalised to sum one."""
+    """Return a joint law of levels, scaled so that its sums over bins agree with `law`, and normalised."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, law.shape, strict=True))
     ratio = law / np.maximum(_summed(joint, law.shape), np.finfo(float).tiny)
     moved = joint * (first.T @ ratio @ second)
@@ -335,13 +348,13 @@ def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def _parts(size: int, bins: int) -> FloatArray:
-    """Return the matrix (bins, size) that is one if a level lies in a part, else zero."""
+    """Return a matrix (bins, size) that is one where a level lies in a bin, else zero."""
     own = coarse(np.arange(size), size=size, bins=bins) == np.arange(bins)[:, None]
     return np.asarray(own, dtype=np.float64)
 
 
 def _entries(tables: Iterable[CountTable], levels: IntArray, sizes: tuple[int, ...]) -> list[IntArray]:
-    """Return for each table the entries (n,) of users with levels (n, d)."""
+    """Return for each table the entries (n,) of n users with levels (n, d)."""
     known: dict[tuple[int, int], IntArray] = {}
     for column, bins in {one for table in tables for one in zip(*table, strict=True)}:
         known[column, bins] = coarse(levels[:, column], size=sizes[column], bins=bins)
@@ -362,12 +375,25 @@ def _information(law: FloatArray) -> float:
 
 
 def _drawn(law: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
-    """Return M samples (M,) from the given rows (M,) of weights (a, b), by uniforms (M,)."""
+    """Return one sample for each of M rows of a law, shape (M,), by uniform numbers (M,).
+
+    Args:
+        law: Non-negative weights (a, b), each row a law of b values.
+        rows: Row from which each sample comes, shape (M,).
+        uniforms: Uniform numbers in (0, 1), shape (M,).
+    """
     ends = np.cumsum(law, axis=1)
     ends = ends / np.maximum(ends[:, -1:], np.finfo(float).tiny)
     return np.asarray((uniforms[:, None] > ends[rows, :-1]).sum(axis=1))
 
 
 def _within(margin: FloatArray, parts: IntArray, uniforms: FloatArray, *, bins: int) -> IntArray:
-    """Return levels (M,), sampled from the margin (size,) within each user's part (M,)."""
+    """Return levels (M,), each sampled from the margin (size,) restricted to a given bin.
+
+    Args:
+        margin: Law of the column's levels, shape (size,).
+        parts: Bin of each sample, shape (M,).
+        uniforms: Uniform numbers in (0, 1), shape (M,).
+        bins: Number of bins of the column.
+    """
     return _drawn(_parts(len(margin), bins) * (margin + np.finfo(float).tiny), parts, uniforms)

@@ -1,10 +1,13 @@
 """Posterior from one release of tables, with a model error (misfit) that is learned from the same tables.
 
-Tables s_a (C,) of an arm are A w_a + noise of covariance S + kappa^2 diag(people^2 + (.25 mean people)^2).
-The last term covers all errors of A, the map from functions to tables: the law of contexts, the sample of
-users that represents it, and effects of three columns. Its constant part covers cells that contain users
-although noisy counts show none. kappa is the element of `MISFITS` under which the tables are most likely.
-Prior variances are learned at the same time.
+For K arms, the C table entries s_a of arm a are A w_a + errors. The map A takes the m weights w_a of a
+reward function to expected entries. The errors have covariance S + kappa^2 diag(people^2 + (.25 mean
+people)^2), with S the covariance of the noise and `people` the users per arm in each cell.
+
+The last term stands for all errors of A: of the law of contexts, of the sample of users that represents it,
+and from effects of three columns, which the model leaves out. Its constant part is for cells that contain
+users although noisy counts show none. kappa is the element of `MISFITS` under which the tables are most
+likely. Prior variances are learned at the same time.
 
 The posterior is an average over models, weighted by evidence and prior. Columns are ordered by the
 prior variances of their effects and interactions, which are learned with all columns. A model contains the
@@ -31,26 +34,30 @@ LEAST_PEOPLE = 0.25
 """Assumed number of users in a cell whose count is zero, as a share of the mean count of a cell."""
 
 COLUMN_ODDS = 4.0
-"""Prior odds that a column matters."""
+"""Prior odds that a column belongs to the model."""
 
 LEFT_OUT, LEAST_WEIGHT = 1e-9, 1e-3
-"""Prior variance of the weights that a model leaves out. A model is dropped if its share of the total weight
-of all models is at most the second number."""
+"""Prior variance of weights that a model leaves out; and share of the total weight of all models at or below
+which a model is dropped.
+"""
 
 _BEGIN = 0.03
 _STEPS = (12, 8, 8, 3)
-"""Numbers of steps of expectation maximisation; kappa is chosen again after each number but the last."""
+"""Numbers of steps of expectation maximisation in each of four runs;
+kappa is chosen again after the first three.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Tables of all arms, with one map, covariance and count of users for all arms.
+    """Reward tables of K arms with C entries each, which share one map, covariance and count of users.
 
-    With D = diag(off) and D^-1/2 S D^-1/2 = V diag(l) V^T the covariance S + kappa^2 D is
-    D^1/2 V diag(l + kappa^2) V^T D^1/2. So one decomposition serves every kappa.
+    Let D be the diagonal matrix that the module's kappa^2 multiplies, and D^-1/2 S D^-1/2 = V diag(l) V^T.
+    Then the covariance S + kappa^2 D is D^1/2 V diag(l + kappa^2) V^T D^1/2, so one decomposition serves
+    every kappa.
 
     Attributes:
-        maps: Map A from weights to tables, shape (C, m).
+        maps: Map A from m weights to expected entries, shape (C, m).
         sums: Noisy sums s, shape (K, C).
         covariance: Covariance S of the noise, shape (C, C).
         people: Users per arm in each cell, shape (C,).
@@ -63,7 +70,7 @@ class Tables:
 
     @cached_property
     def _turned(self) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """Return A (C, m), s (C, K) and l (C,) in the coordinates V^T D^-1/2, and log(det D)/2."""
+        """Return A (C, m), s (C, K), l (C,) in coordinates V^T D^-1/2, and log(det D)/2; see the class."""
         off = np.sqrt(self.people**2 + (LEAST_PEOPLE * self.people.mean()) ** 2)
         values, vectors = np.linalg.eigh(self.covariance / np.outer(off, off))
         turn = vectors.T / off
@@ -74,7 +81,7 @@ class Tables:
         return {}
 
     def whitened(self, misfit: float) -> "_Whitened":
-        """Return the evidence of the tables about the weights if kappa is `misfit`."""
+        """Return the evidence of the tables about the weights, with kappa = `misfit`."""
         if misfit not in self._known:
             maps, sums, values, half = self._turned
             variances = values + misfit**2
@@ -85,23 +92,29 @@ class Tables:
         return self._known[misfit]
 
     def evidence(self, misfit: float) -> Evidence:
-        """Return the evidence about every arm's weights if kappa is `misfit`."""
+        """Return the evidence about every arm's weights, with kappa = `misfit`."""
         own = self.whitened(misfit)
         return Evidence(np.broadcast_to(own.precision, (len(self.sums), *own.precision.shape)), own.shift.T)
 
     def log_likelihood(self, effects: Effects, relevance: Relevance, misfit: float) -> float:
-        """Return the log likelihood of all tables, up to a constant, with the weights integrated out."""
+        """Return the log likelihood of all tables, up to a constant, with the weights integrated out.
+
+        Args:
+            effects: Functions that are learned.
+            relevance: Prior variances of the weights.
+            misfit: Value of kappa.
+        """
         return self.whitened(misfit).log_likelihood(relevance.variances[effects.term_of])
 
 
 class _Whitened(NamedTuple):
-    """Evidence of tables about the weights, with W the inverse of the covariance of their errors.
+    """Evidence of K arms' tables about m weights, with W the inverse covariance of a table's errors.
 
     Attributes:
         precision: Matrix A^T W A, shape (m, m).
         shift: Vectors A^T W s, shape (m, K).
         square: Sum of s^T W s over arms.
-        half: Half the log determinant of an arm's covariance.
+        half: Half the log determinant of the covariance of one arm's errors.
     """
 
     precision: FloatArray
@@ -110,7 +123,7 @@ class _Whitened(NamedTuple):
     half: float
 
     def log_likelihood(self, variances: FloatArray) -> float:
-        """Return the log likelihood, up to a constant, with weights of variances (m,) integrated out."""
+        """Return the log likelihood up to a constant, with weights of prior variances (m,) integrated out."""
         scale = np.sqrt(variances)
         # One matrix of the size of the weights, which are fewer than the cells of many tables.
         lower = np.linalg.cholesky(np.eye(len(scale)) + scale[:, None] * self.precision * scale)
@@ -120,7 +133,7 @@ class _Whitened(NamedTuple):
 
 
 def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, float]:
-    """Return the posterior of every arm's weights, and kappa, both averaged over models; see the module."""
+    """Return the posterior of every arm's weights, and kappa, averaged over models; see the module."""
     relevance, misfit = Relevance.prior(effects), _BEGIN
     for steps in _STEPS[:-1]:
         relevance = ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=steps).relevance
@@ -139,7 +152,7 @@ class _Model(NamedTuple):
 
 
 def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Model]:
-    """Return the models of nested sets of columns, in the order of decreasing prior variances."""
+    """Return models of the first k columns, for every k; columns are ordered by prior variance."""
     worth, columns = np.zeros(len(effects.sizes)), [term.columns for term in effects.terms]
     for own, value in zip(columns, relevance.variances, strict=True):
         worth[list(own)] += value / max(1, len(own))
@@ -158,9 +171,9 @@ def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Mod
 
 
 def _averaged(effects: Effects, tables: Tables, every: ArmWeights) -> tuple[ArmWeights, float]:
-    """Return mean and covariance of the mixture of models.
+    """Return the posterior of the mixture of models as one normal law, and the mean of kappa.
 
-    All arms share one covariance. The spread of the models' means, a part of it, is averaged over arms.
+    All arms share one covariance. It contains the spread of the models' means, averaged over arms.
     """
     models = _models(effects, tables, every.relevance)
     weights = np.exp(np.array([one.log_weight for one in models]) - max(one.log_weight for one in models))

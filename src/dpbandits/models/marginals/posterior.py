@@ -1,9 +1,10 @@
-"""Posterior of every arm's weights given released tables: Gaussian regression with learned relevance.
+"""Posterior of every arm's weights given released tables: regression with learned variances.
 
-Tables s_a of an arm hold noisy sums of (reward - b) over the users of every cell. A weighted sample of users
-represents the block. Let H be the indicators of their cells, and W_a the diagonal matrix of the number of
-users with arm a that each of them represents. Rewards have mean 1/2 + Phi w_a. Then
-E s_a + H W_a (b - 1/2) = H W_a Phi w_a.
+The tables s_a of arm a hold noisy sums of (reward - b) over the users of every cell, with a public centre b.
+A weighted sample of contexts represents the users of the block. H is the 0/1 matrix of the cells that
+contain each sampled context. W_a is the diagonal matrix of the number of users with arm a whom each sampled
+context represents. Rewards have mean 1/2 + Phi w_a, with features Phi of the sampled contexts and weights
+w_a. Then the expected tables satisfy E s_a + H W_a (b - 1/2) = H W_a Phi w_a.
 """
 
 from collections.abc import Iterable
@@ -19,29 +20,33 @@ from dpbandits.models.marginals.effects import Effects
 __all__ = ["ArmWeights", "Evidence", "Relevance", "covariance_factor"]
 
 CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE = 0.02, 0.01, 0.001
-"""Prior variances of a weight, in squared widths of the reward range; chosen on tuning tables."""
+"""Prior variances of a weight of the constant, of one column and of a pair, in squared widths of the reward
+range; chosen on tuning tables.
+"""
 
 PRIOR_VARIANCES = np.array([CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE])
-"""Prior variances of terms with no, one and two columns."""
+"""Prior variances of a weight whose term has no, one and two columns."""
 
 PAIR_PSEUDO_COUNT = 30.0
-"""Pseudo-count of weights with which the variances of pairs are shrunk towards their mean."""
+"""Strength with which the variance of each pair is shrunk towards
+the mean of all pairs, in numbers of weights.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """Prior variances of the weights.
+    """Prior variances of the weights of terms, where a term is the constant, one column or a pair.
 
     Attributes:
         variances: Prior variance of each term's weights if its columns matter, shape (terms,).
-        included: Probability that each column matters, shape (columns,); None if all do.
+        included: Probability that each column matters, shape (columns,); None if all columns matter.
     """
 
     variances: FloatArray
     included: FloatArray | None = None
 
     def of_terms(self, effects: Effects) -> FloatArray:
-        """Return the variances times the probability that all columns of a term matter, shape (terms,)."""
+        """Return `variances` times the probability that all columns of the term matter, shape (terms,)."""
         if self.included is None:
             return self.variances
         share = np.array([self.included[list(term.columns)].prod() for term in effects.terms])
@@ -55,7 +60,7 @@ class Relevance:
     def among(self, effects: Effects, wider: Effects) -> "Relevance":
         """Return the relevance for wider effects, which contain `effects`.
 
-        New terms have their prior variance.
+        Terms that `effects` does not have get their prior variance before any data.
         """
         own = {term.columns: value for term, value in zip(effects.terms, self.variances, strict=True)}
         return Relevance(
@@ -66,8 +71,9 @@ class Relevance:
     def learned(self, effects: Effects, squares: FloatArray) -> "Relevance":
         """Return the relevance after one step of expectation maximisation.
 
-        The variance of a column is shrunk towards `COLUMN_VARIANCE` with a pseudo-count of two weights, and
-        that of the constant towards `CONSTANT_VARIANCE`. Pairs are shrunk towards their mean.
+        The variance of a column is shrunk towards `COLUMN_VARIANCE`, and the variance of the constant
+        towards `CONSTANT_VARIANCE`, each with a pseudo-count of two weights. Pairs are shrunk towards their
+        mean.
 
         Args:
             effects: Functions that are learned.
@@ -87,9 +93,10 @@ class Relevance:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Evidence of all tables so far: precision (K, m, m) and precision-weighted mean (K, m) of the weights.
+    """Evidence of all tables so far about the m weights of each of K arms.
 
-    If all arms share a precision, it is one matrix, broadcast.
+    It consists of a precision (K, m, m) and a precision-weighted mean (K, m). If all arms have the same
+    precision, that is one matrix, broadcast.
     """
 
     precision: FloatArray
@@ -102,21 +109,22 @@ class Evidence:
 
     @property
     def matrices(self) -> FloatArray:
-        """Precision (K, m, m), or (1, m, m) if all arms share it."""
+        """Precision (K, m, m), or (1, m, m) if all arms have the same."""
         return self.precision[:1] if self.precision.strides[0] == 0 else self.precision
 
     def faded(self, kept: float) -> "Evidence":
-        """Return this evidence times the factor `kept` (exponential discounting)."""
+        """Return this evidence multiplied by `kept` (exponential discounting)."""
         if kept == 1.0:
             return self
         return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
     def among(self, places: IntArray, weights: int) -> "Evidence":
-        """Return this evidence as evidence about more weights, with precision zero for the new ones.
+        """Return this evidence as evidence about a larger set of weights, with precision zero for the new
+        weights.
 
         Args:
-            places: Indices of its own weights among all, shape (m,).
-            weights: Number of all weights.
+            places: Index of each present weight in the larger set, shape (m,).
+            weights: Size of the larger set.
         """
         if len(places) == weights:
             return self
@@ -127,11 +135,12 @@ class Evidence:
         return Evidence(_for_all(precision, arms), shift)
 
     def given(self, tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> "Evidence":
-        """Return the joint evidence of this and of tables s_a = A_a w_a + noise.
+        """Return the sum of this evidence and that of new tables s_a = A_a w_a + noise, for all arms a.
 
         Args:
-            tables: A (C, m), covariance of the noise (C, C) and sums s (1, C) of every arm, in order. If all
-                arms share the first two, one entry with sums (K, C).
+            tables: For every arm in order the map A_a (C, m), the covariance of the noise (C, C) and the
+                sums s_a (1, C). If all arms share map and covariance, one entry with the sums (K, C) of all
+                arms.
         """
         precision, shift = [], []
         for maps, covariance, sums in tables:
@@ -151,8 +160,9 @@ class ArmWeights:
 
     Attributes:
         mean: Posterior means, shape (K, m).
-        factor: Factors F of the covariances F F^T, shape (K, m, m); one matrix, broadcast, if arms share it.
-        relevance: Prior variances that were used.
+        factor: Factors F of the covariances F F^T, shape (K, m, m). If arms have the same, it is one matrix,
+            broadcast.
+        relevance: Prior variances from which the posterior was computed.
     """
 
     mean: FloatArray
@@ -161,7 +171,11 @@ class ArmWeights:
 
     @classmethod
     def of(cls, effects: Effects, evidence: Evidence, relevance: Relevance) -> "ArmWeights":
-        """Return the posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
+        """Return the posterior given evidence and prior variances.
+
+        With the evidence's precision J and D = diag(sqrt(prior variances)) its covariance is D (I + D J
+        D)^-1 D.
+        """
         scale = np.sqrt(relevance.of_terms(effects))[effects.term_of]
         factor = np.stack([covariance_factor(own, scale) for own in evidence.matrices])
         turned = np.swapaxes(factor, 1, 2)
@@ -178,7 +192,7 @@ class ArmWeights:
     def fitted(
         cls, effects: Effects, evidence: Evidence, relevance: Relevance, *, steps: int
     ) -> "ArmWeights":
-        """Return the posterior after `steps` steps of expectation maximisation."""
+        """Return the posterior after `steps` steps of expectation maximisation for the prior variances."""
         found = cls.of(effects, evidence, relevance)
         for _ in range(steps):
             relevance = relevance.learned(effects, found.mean**2 + found.variances)
@@ -187,12 +201,12 @@ class ArmWeights:
 
 
 def _for_all(own: FloatArray, arms: int) -> FloatArray:
-    """Return an array (K, ...) from one array per arm, or from one that all arms share."""
+    """Return an array (K, ...) for K arms, from one array per arm or from one that all arms share."""
     return np.broadcast_to(own, (arms, *own.shape[1:]))
 
 
 def covariance_factor(precision: FloatArray, scale: FloatArray) -> FloatArray:
-    """F (m, m) with F F^T = D (I + D J D)^-1 D, where D = diag(scale)."""
+    """Return F (m, m) with F F^T = D (I + D J D)^-1 D, for D = diag(scale) and the precision J."""
     system = precision * scale[:, None]
     system *= scale
     system[np.diag_indices_from(system)] += 1.0

@@ -1,4 +1,4 @@
-"""Cells of marginal tables over groups of columns, with the levels of ranges summed to coarser bins."""
+"""Cells of marginal tables over groups of columns, with the levels of a range summed to coarser bins."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,12 +13,13 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
 
 LARGEST_GROUP, MOST_CELLS = 2, 320
-"""Largest number of columns of a reward table, as users are counted in cells of two columns and not of three;
-and largest number of cells of all reward tables together."""
+"""Largest number of columns of a reward table, as users are counted in cells of at most two columns; and
+largest number of cells of all reward tables together.
+"""
 
 
 def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
-    """Return the index (n,) of the part of each level, if `size` levels are divided into `bins` equal parts.
+    """Return the part of each level, shape (n,), if `size` levels are cut into `bins` equal parts.
 
     Example:
         >>> coarse(np.arange(6), size=6, bins=4).tolist()
@@ -29,7 +30,7 @@ def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Design:
-    """Groups of columns, with one table per group; columns in no group are left out.
+    """Set of q tables, each over one group of columns; a column in no group is in no table.
 
     A column may be in several groups. Each user is in exactly one cell of each table.
 
@@ -60,15 +61,15 @@ class Design:
 
     @property
     def shared(self) -> bool:
-        """True if a column is in several groups."""
+        """True if some column is in several groups."""
         return sum(map(len, self.groups)) > len({j for group in self.groups for j in group})
 
     def fits(self, cells: int = MOST_CELLS) -> bool:
-        """Return True if tables have at most `LARGEST_GROUP` columns each, and `cells` cells together."""
+        """Return True if no table exceeds `LARGEST_GROUP` columns, and all have at most `cells` cells."""
         return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= cells
 
     def with_all_columns(self) -> "Design":
-        """Return the design with a new table for each column in no group, up to `MOST_CELLS` cells in all.
+        """Return the design with a new table for each column that is in no group, up to `MOST_CELLS` cells.
 
         Example:
             >>> Design((3, 24, 2), (3, 2, 2), ((2,),)).with_all_columns().groups
@@ -82,7 +83,11 @@ class Design:
         return replace(self, groups=tuple(groups) or ((),))
 
     def locate(self, levels: IntArray) -> IntArray:
-        """Return the cell of every user in each of q tables, shape (n, q), numbered through all tables."""
+        """Return each user's cell in each of q tables, shape (n, q), with cells numbered through all tables.
+
+        Args:
+            levels: Levels of the users' columns, shape (n, d).
+        """
         found = np.zeros((len(levels), len(self.groups)), dtype=np.int64)
         starts = np.cumsum((0, *self.cells[:-1]))
         for table, group in enumerate(self.groups):
@@ -92,7 +97,7 @@ class Design:
         return np.asarray(found + starts)
 
     def indicators(self, levels: IntArray) -> csr_array:
-        """Return a sparse matrix (C, n) that is one if a user is in a cell."""
+        """Return a sparse 0/1 matrix (C, n) of the cells in which n users with levels (n, d) are."""
         cells = self.locate(levels)
         n, q = cells.shape
         return csr_array(
@@ -102,8 +107,9 @@ class Design:
     def to_array(self) -> IntArray:
         """Return the design as an array for `of_array`.
 
-        Its shape is (2, d): the group of every column, or -1, and its bins. If groups share columns, the
-        shape is (1 + q, d): the bins, and for each group ones at its columns.
+        The shape is (2, d) for d columns: the index of each column's group, or -1 for none, and its number
+        of bins. If groups share columns, the shape is (1 + q, d): the numbers of bins, and for each group a
+        row with ones at its columns.
         """
         if self.shared:
             held = [[int(j in group) for j in range(len(self.sizes))] for group in self.groups]
@@ -136,7 +142,16 @@ class Design:
 
     @classmethod
     def _shared(cls, sizes: tuple[int, ...], bins: tuple[int, ...], held: IntArray) -> "Design":
-        """Return the design of groups that share columns, given ones (q, d) at the columns of each group."""
+        """Return a design whose groups share columns.
+
+        Args:
+            sizes: Number of levels of each column.
+            bins: Number of bins of each column.
+            held: Ones at the columns of each group, else zeros, shape (q, d).
+
+        Raises:
+            InvalidParameter: `held` is not of this form.
+        """
         groups = tuple(tuple(np.flatnonzero(row).tolist()) for row in held)
         repeated = max(held.sum(axis=0)) > 1 and len(set(groups)) == len(groups)
         if not repeated or not np.isin(held, (0, 1)).all() or not all(groups):

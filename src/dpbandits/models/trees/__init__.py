@@ -1,1 +1,1 @@
-"""Trees of bins: dyadic partitions, posteriors of their nodes, and messages between nodes."""
+"""Trees of bins: dyadic partitions of the unit cube, posteriors and messages of their nodes."""

@@ -1,10 +1,10 @@
-"""Gaussian belief propagation on a dyadic tree: evidence of other bins about the arms in a bin.
+"""Gaussian belief propagation on a dyadic tree: what data of other bins tell about the arms in a bin.
 
 Model: an arm's mean reward in a bin is its parent's plus N(0, sigma_s^2), where s is the bin's depth and
-sigma_s = child_sd 2^(-s/dim). Evidence is Gaussian: a precision and a moment (precision times mean) for
-each node and arm. The upward pass joins all evidence below a node into one message about it. The downward
-pass gives each node a prior from all evidence that is not below it. On a tree this is exact. Inputs and
-outputs are plain numbers.
+sigma_s = child_sd 2^(-s/dim). Evidence is Gaussian: a precision and a moment (precision times mean) for each
+node and each of K arms. The upward pass joins all evidence below a node into one message about the node. The
+downward pass gives each node a prior from all evidence that is not below it. On a tree this is exact. Inputs
+and outputs are plain numbers.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Gaussians(NamedTuple):
     moment: FloatArray
 
     def __add__(self, other: object) -> "Gaussians":
-        """Return the product of the likelihoods."""
+        """Return the product of the likelihoods: precisions and moments are summed."""
         if not isinstance(other, Gaussians):
             return NotImplemented
         return Gaussians(self.precision + other.precision, self.moment + other.moment)
@@ -49,7 +49,7 @@ class Gaussians(NamedTuple):
 
 
 def shrunk(message: Gaussians, variance: FloatArray | float) -> Gaussians:
-    """Return the likelihood of theta + N(0, variance), given that of theta.
+    """Return the likelihood of theta + N(0, variance), given the likelihood of theta.
 
     >>> shrunk(Gaussians(np.array([1.0, 0.0]), np.array([0.5, 0.0])), 1.0)
     Gaussians(precision=array([0.5, 0. ]), moment=array([0.25, 0.  ]))
@@ -59,14 +59,15 @@ def shrunk(message: Gaussians, variance: FloatArray | float) -> Gaussians:
 
 
 def spreads(partition: DyadicPartition, child_sd: float) -> FloatArray:
-    """Return sigma_s^2 of every node, shape (n_nodes,)."""
+    """Return the variance sigma_s^2 of each node's step from its parent, (n_nodes,); see the module."""
     return np.asarray((child_sd * 2.0 ** (-partition.depth / partition.dim)) ** 2)
 
 
 def path_codes(partition: DyadicPartition) -> IntArray:
     """Return a number for every node, shape (n_nodes,), that is the same in all trees with tie rule `first`.
 
-    The root has 1. Children of c have 2 c (lower) and 2 c + 1 (upper). A node whose path is too long has 0.
+    The root has number 1. The children of node c have 2 c (lower) and 2 c + 1 (upper). A node whose path is
+    too long for an integer has 0.
 
     >>> path_codes(DyadicPartition(dim=1, splits=[0, 2]))
     array([1, 2, 3, 6, 7])
@@ -81,7 +82,13 @@ def path_codes(partition: DyadicPartition) -> IntArray:
 
 
 def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> Gaussians:
-    """Return the evidence about each node of itself, `local` (n_nodes, K), and of all nodes below it."""
+    """Return the evidence about each node from its own data and from all nodes below it.
+
+    Args:
+        partition: Tree of bins.
+        local: Evidence about each node from its own data, shape (n_nodes, K).
+        child_sd: Parameter of sigma_s; see the module.
+    """
     precision, moment = local.precision.copy(), local.moment.copy()
     variance = spreads(partition, child_sd)
     for inner in reversed(tree_levels(partition)):
@@ -95,14 +102,15 @@ def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> 
 def downward(
     partition: DyadicPartition, *, root: Gaussians, local: Gaussians, below: Gaussians, child_sd: float
 ) -> Gaussians:
-    """Return the prior of each node: the evidence about it of all that is not below it.
+    """Return the prior of each node, from all evidence that is neither its own nor below it.
 
     Args:
         partition: Tree of bins.
         root: Prior of the root, shape (K,).
-        local: Evidence about inner nodes themselves, which no child's `below` contains, shape (n_nodes, K).
-        below: Messages about each node from its own and all lower evidence, shape (n_nodes, K). A child's
-            message reaches its sibling, and never the child itself.
+        local: Evidence about each inner node from its own data, shape (n_nodes, K). It is not in the `below`
+            of the node's children.
+        below: Evidence about each node from its own data and all nodes below it, shape (n_nodes, K). A
+            child's evidence enters the prior of its sibling, and never its own.
         child_sd: Parameter of sigma_s; see the module.
     """
     precision, moment = np.zeros_like(local.precision), np.zeros_like(local.moment)
@@ -120,7 +128,7 @@ def downward(
 def log_evidence(
     partition: DyadicPartition, observed: Gaussians, *, root_variance: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """Return log p(observations) of c candidate tree processes, up to a constant, shape (c,).
+    """Return log p(observations) for each of c candidate tree processes, up to a common constant.
 
     The constant depends on the observations' precisions only, so candidates can be compared.
 

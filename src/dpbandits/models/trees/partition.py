@@ -1,9 +1,9 @@
 """Adaptive dyadic partitions of the unit cube, stored as arrays.
 
-Node 0 is the cube. A node is split in the middle of its longest edge (the max-edge rule). The choice between
-equally long edges is public: the first one, or one keyed by a public seed and the node's number. A point on a
-threshold belongs to the upper child. Children are numbered in the order of the splits, so the list of split
-nodes determines the partition. The module needs NumPy only, because it runs on devices.
+Node 0 is the cube. A node is split in the middle of its longest edge (the max-edge rule). Among equally long
+edges the choice is public: the first, or one that is keyed by a public seed and the node's number. A point
+on a threshold belongs to the upper child. Children are numbered in the order of the splits, so the list of
+split nodes determines the partition. The module needs NumPy only, because it runs on devices.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ TieRule = Literal["first", "keyed"]
 MAX_HALVINGS = 52
 
 MOST_COLUMNS = 512
-"""Largest number of columns of a context; with more, most columns would never be split."""
+"""Largest number of columns of a context; with more columns, most would never be split."""
 
 
 class DyadicPartition:
@@ -118,7 +118,7 @@ class DyadicPartition:
         return children
 
     def _replay(self, splits: list[int]) -> None:
-        """Split in the given order, as many nodes at a time as exist; node numbers do not depend on it."""
+        """Split nodes in the given order, many at a time; node numbers are as if split one by one."""
         done = 0
         while done < len(splits):
             ready = done
@@ -132,7 +132,7 @@ class DyadicPartition:
             done = ready
 
     def locate(self, points: FloatArray, below: IntArray | None = None) -> IntArray:
-        """Return the leaf (node number) of each point.
+        """Return the node number of the leaf that contains each point, shape (n,).
 
         Args:
             points: Points in the unit cube, shape (n, dim).
@@ -160,6 +160,6 @@ class DyadicPartition:
 
 
 def _keyed_choice(seed: int, node: int, options: IntArray) -> int:
-    """Return one of the options by a hash of (seed, node), equal on every machine."""
+    """Return one of the options, chosen by a hash of (seed, node), which is equal on every machine."""
     digest = hashlib.blake2b(f"{seed}|split|{int(node)}".encode(), digest_size=8).digest()
     return int(options[int.from_bytes(digest, "little") % len(options)])

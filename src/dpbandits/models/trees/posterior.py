@@ -1,8 +1,8 @@
-"""Posterior of arms in the bins of a tree, as functions from plain numbers to plain numbers.
+"""Posteriors of arms and of probability masses in the bins of a tree, computed from plain numbers.
 
 - `arm_posterior`: Gaussian posterior of an arm's mean reward from noisy signed sums.
 - `probability_best`: probability that an arm is best, by Gauss-Hermite quadrature.
-- `bin_masses`: probability mass of every bin, by an upward and a downward pass over noisy counts.
+- `bin_masses`: probability mass of every bin, from noisy counts of reports.
 """
 
 import math
@@ -33,10 +33,10 @@ def arm_posterior(
     evidence: FloatArray,
     mass: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return posterior mean and variance of mean rewards f in [0, 1]; all arrays have one shape.
+    """Return posterior mean and variance of mean rewards f in [0, 1]; all arrays have the same shape.
 
-    Observations of an arm in a bin of mass p are signed sums D of n reports. Their mean is n pi p (2 f - 1)
-    and their variance n v, where pi is the probability of the arm.
+    An observation of an arm in a bin of probability mass p is a signed sum D over n reports. Its mean is
+    n pi p (2 f - 1) and its variance n v, where pi is the probability of the arm.
 
     Args:
         prior_mean, prior_variance: Prior mean and variance of f.
@@ -50,13 +50,13 @@ def arm_posterior(
 
 
 def probability_best(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return the probability that each arm has the largest of independent Gaussians, shape (b, n_arms).
+    """Return the probability that each arm is best, for independent Gaussian arms, shape (b, n_arms).
 
-    It is computed by 24-node Gauss-Hermite quadrature of prod_{l != k} Phi((m_k + s_k z - m_l)/s_l), and
-    normalised.
+    For arm k it is the mean over z ~ N(0, 1) of prod_{l != k} Phi((m_k + s_k z - m_l)/s_l), with arm means m
+    and standard deviations s. It is computed by 24-node Gauss-Hermite quadrature, and normalised.
 
     Args:
-        mean, variance: Mean and variance of each arm, shape (b, n_arms).
+        mean, variance: Mean and variance of each arm in b bins, shape (b, n_arms).
 
     Example:
         >>> probability_best(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]]))
@@ -84,14 +84,15 @@ def bin_masses(
 ) -> FloatArray:
     """Return the probability mass of every node, shape (n_nodes,), positive and additive over children.
 
-    Model: the root has mass 1. A split gives p/2 + delta and p/2 - delta with delta ~ N(0, p^2/12). A node's
-    noisy count, over the n reports while it was a leaf, has mean n p and a known variance.
+    Model: the root has mass 1. A node of mass p splits into p/2 + delta and p/2 - delta with delta ~ N(0,
+    p^2/12). The noisy count of a node, over the n reports while it was a leaf, has mean n p and a known
+    variance.
 
     Args:
         partition: Tree of bins.
         count: Sums of unbiased counts while the node was a leaf, shape (n_nodes,).
         variance: Variances of those sums, shape (n_nodes,).
-        reports: Numbers of reports, shape (n_nodes,).
+        reports: Number n of reports while each node was a leaf, shape (n_nodes,).
     """
     seen = (reports > 0) & (variance > 0)
     precision = np.where(seen, reports**2 / np.where(seen, variance, 1.0), 0.0)
@@ -129,7 +130,7 @@ def _inverse(precision: FloatArray) -> FloatArray:
 
 
 def tree_levels(partition: DyadicPartition) -> list[IntArray]:
-    """Return the inner nodes of each depth, from the root down."""
+    """Return the inner nodes, as one array per depth, from the root down."""
     inner = np.flatnonzero(partition.left >= 0)
     order = inner[np.argsort(partition.depth[inner], kind="stable")]
     depths = partition.depth[order]
@@ -137,7 +138,7 @@ def tree_levels(partition: DyadicPartition) -> list[IntArray]:
 
 
 def _truncated_mean(centre: FloatArray, deviation: FloatArray, half: FloatArray) -> FloatArray:
-    """Return the mean of N(centre, deviation^2) given |x| < half, strictly inside that interval."""
+    """Return the mean of x ~ N(centre, deviation^2) given |x| < half, strictly inside that interval."""
     low, high = (-half - centre) / deviation, (half - centre) / deviation
     # Use symmetry to compute on the side on which tail probabilities do not cancel.
     flip = low > -high

@@ -1,17 +1,17 @@
 """Posterior of a smooth function plus local deviations on a tree of bins.
 
-In every node u, the mean reward of an arm is f_u = m + phi_u w + r_u. Here phi_u are the features of the
-box (`dpbandits.models.features.box`), w is standard normal and common to all nodes, and r_u is the deviation
-of the node. The root's is zero; a child's is its parent's plus N(0, spread^2).
+In every node u, the mean reward of an arm is f_u = m + phi_u . w + r_u. Here m is a known constant, phi_u
+are the features of the node's box (`dpbandits.models.features.box`), and w is standard normal and common to
+all nodes. The deviation r_u of the root is zero; a child's deviation is its parent's plus N(0, spread^2).
 
-While u is a leaf, its data have precision lambda and moment h (about f_u - m). Given w, the law of r_u
-before those data is N(a - t w, V). So the data are informative about w through psi = phi - t, with weight
-lambda/(1 + V lambda). With g = V lambda/(1 + V lambda), a leaf that is split passes to its children
+While u is a leaf, its data about f_u - m have precision lambda and moment h (precision times mean). Given w,
+the law of r_u before these data is N(a - t . w, V). So the data are informative about w through psi = phi -
+t, with weight lambda/(1 + V lambda). Let g = V lambda/(1 + V lambda). When a leaf is split, its children get
 
     a' = (1 - g) a + V h/(1 + V lambda),   t' = phi - (1 - g) psi,   V' = (1 - g) V + spread^2,
 
-and its information about w is added to sums. There is one approximation: the deviations of two children
-share their parent's error, but are treated as independent given w.
+and the leaf's information about w is added to running sums. There is one approximation: the deviations of
+two children share their parent's error, but are treated as independent given w.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,13 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["Generation", "SmoothTree"]
 
 Generation = tuple[IntArray, IntArray, FloatArray]
-"""Parents (n,), their children (n, 2) and standard deviations of a child's deviation (n,)."""
+"""Splits made at one time: parents (n,), their children (n, 2), and the standard deviation (n,) of a child's
+deviation from its parent's.
+"""
 
 
 class SmoothTree:
-    """Posterior of all arms in all nodes.
+    """Posterior of the mean rewards of K arms in all nodes; the module defines the symbols.
 
     Args:
         root: Features of the root's box, shape (n_features,).
@@ -53,16 +55,19 @@ class SmoothTree:
         self.update(np.array([0]), precision=np.zeros((1, n_arms)), moment=np.zeros((1, n_arms)))
 
     def at(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return posterior mean (about m) and variance of nodes' arms, (n, K) each, as of the last update."""
+        """Return posterior mean (minus m) and variance of each arm in the given nodes, shapes (n, K).
+
+        The values are those of the last update.
+        """
         return self._mean[nodes], self._spread[nodes]
 
     def update(self, leaves: IntArray, *, precision: FloatArray, moment: FloatArray) -> None:
-        """Update the posterior of w and of all leaves by the leaves' data.
+        """Compute the posterior of w and of all leaves from the leaves' data.
 
         Args:
             leaves: All leaves, shape (L,).
-            precision: Precision lambda of each, shape (L, K).
-            moment: Moment h of each, shape (L, K).
+            precision: Precision lambda of each leaf's data, shape (L, K).
+            moment: Moment h of each leaf's data, shape (L, K).
         """
         gram, told = self._told(leaves, precision, moment)
         self._covariance = np.asarray(np.linalg.inv(self._precision + gram), dtype=np.float64)
@@ -79,14 +84,14 @@ class SmoothTree:
         moment: FloatArray,
         spread: FloatArray,
     ) -> None:
-        """Pass the posterior of leaves to their children, which are the next nodes.
+        """Add the children of split leaves as new nodes, with the prior that the leaves' data give them.
 
         Args:
             parents: Leaves that are split, shape (n,).
             children: Their children, shape (n, 2).
             features: Features of the children, row by row, shape (2 n, m).
-            precision: Precision lambda of the parents, shape (n, K).
-            moment: Moment h of the parents, shape (n, K).
+            precision: Precision lambda of the parents' data, shape (n, K).
+            moment: Moment h of the parents' data, shape (n, K).
             spread: Standard deviation of a child's deviation from its parent's, shape (n,).
         """
         gram, told = self._told(parents, precision, moment)
@@ -102,12 +107,12 @@ class SmoothTree:
         self._read(children.ravel(), nothing, nothing)
 
     def hand_down(self, generations: Iterable[Generation], precision: FloatArray, moment: FloatArray) -> None:
-        """Repeat all splits with other data of the nodes; call `update` afterwards.
+        """Repeat all splits with changed data of the nodes; call `update` afterwards.
 
         Args:
             generations: All splits, parents before their children.
-            precision: Precision lambda of all nodes while they were leaves, shape (n_nodes, K).
-            moment: Moment h of all nodes while they were leaves, shape (n_nodes, K).
+            precision: Precision lambda of each node's data while it was a leaf, shape (n_nodes, K).
+            moment: Moment h of each node's data while it was a leaf, shape (n_nodes, K).
         """
         self._precision[:], self._moment[:] = np.eye(self._phi.shape[1]), 0.0
         for parents, children, spread in generations:
@@ -124,7 +129,7 @@ class SmoothTree:
         moment: FloatArray,
         spread: FloatArray,
     ) -> None:
-        """Set the law of the children's deviations given w, from their parents' data (n, K)."""
+        """Set the law of the children's deviations given w, from their parents' data of shape (n, K)."""
         psi, variance, below = self._psi[parents], self._variance[parents], children.ravel()
         keep = 1.0 / (1.0 + variance * precision)
         offset = keep * (self._offset[parents] + variance * moment)
@@ -136,7 +141,7 @@ class SmoothTree:
     def _told(
         self, nodes: IntArray, precision: FloatArray, moment: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the information of nodes' data about w: precision (K, m, m) and moment (K, m)."""
+        """Return precision (K, m, m) and moment (K, m) of nodes' data about w, for m features."""
         psi = self._psi[nodes].transpose(1, 0, 2)
         keep = 1.0 / (1.0 + self._variance[nodes] * precision)
         weighted = psi * (precision * keep).T[:, :, None]
@@ -145,7 +150,7 @@ class SmoothTree:
         return np.matmul(weighted.transpose(0, 2, 1), psi), told
 
     def _read(self, nodes: IntArray, precision: FloatArray, moment: FloatArray) -> None:
-        """Set mean and variance of nodes with these data under the present posterior of w."""
+        """Set posterior mean and variance of nodes from their data and the present posterior of w."""
         psi, variance = self._psi[nodes].transpose(1, 0, 2), self._variance[nodes]
         keep = 1.0 / (1.0 + variance * precision)
         smooth = np.matmul(psi, self._centre[:, :, None])[:, :, 0].T
