@@ -13,11 +13,11 @@ from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_data_uri, to_
 __all__ = ["summary", "undecided", "write_audit_report"]
 
 _LARGEST_BAR = 1.6
-"""Length at which bars of broken claims are cut off, marked by an arrow."""
+"""Largest drawn length of a bar, in units of the claim. A longer bar is cut off and gets an arrow."""
 
 
 def summary(rows: Sequence[AuditRow]) -> str:
-    """Return one sentence with the numbers of claims that held and of false claims that were caught."""
+    """Return a sentence on how many claims held, and how many false claims were detected."""
     honest = [row for row in rows if not row.known_broken]
     broken = [row for row in rows if row.known_broken]
     held = sum(row.as_expected for row in honest)
@@ -31,7 +31,10 @@ def summary(rows: Sequence[AuditRow]) -> str:
 
 
 def undecided(rows: Sequence[AuditRow]) -> str:
-    """Return the audits with too few samples and the numbers needed, such as "name (55,000)"; or ""."""
+    """Return the names of audits with too few samples, each with the number it needs, as "name (55,000)".
+
+    The text is "" if every audit has enough samples.
+    """
     needed = (
         (
             row.name,

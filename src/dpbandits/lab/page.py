@@ -34,4 +34,4 @@ $body
 </body>
 </html>
 """)
-"""Template of a page. `title`, `banner` and `body` are HTML and must be escaped before."""
+"""Template of an HTML page. Values for `title`, `banner` and `body` are HTML: escape plain text before."""

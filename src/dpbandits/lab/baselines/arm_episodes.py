@@ -56,7 +56,7 @@ from dpbandits.privacy.release_terms import Release
 __all__ = ["ArmEpisodes", "private_divergence"]
 
 _SURE = 1e-12
-"""Smallest distance of means from 0 and 1, where logarithms are infinite."""
+"""Smallest allowed distance of a mean from 0 and from 1; at 0 and 1 its logarithms would be infinite."""
 
 _HALVINGS = 40
 """Number of bisection steps for the upper confidence bound, which gives an accuracy of 1e-12."""
@@ -143,7 +143,7 @@ class ArmEpisodes(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of pure epsilon-joint DP."""
+        """Guarantee of epsilon-joint DP, with delta 0."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return cell_release_guarantee(
             self.privacy, self._record(), width=self.reward_range.width, setting=setting
@@ -179,7 +179,7 @@ class ArmEpisodes(RoundPolicy):
     # -- post-processing ------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Compute the arms' means and the next episode from releases and public coins."""
+        """Compute the arms' means and the next episode's arm from releases and public coins."""
         arms, size = self._released[:, 0], self.grid.n_cells
         lengths = np.diff(self._released[:, 1], prepend=0)
         rounds = self._public[0] + np.bincount(arms, lengths, size)
@@ -192,7 +192,10 @@ class ArmEpisodes(RoundPolicy):
         self._planned_end = start + max(1, int(rounds[self._arm]))
 
     def _indices(self) -> FloatArray:
-        """Return the arms' indices (K,), of which the largest is played; infinite for an unplayed arm."""
+        """Return the indices of the K arms, shape (K,); infinite for an arm without rounds.
+
+        The arm with the largest index is played. For "imed" the index has the opposite sign of the source's.
+        """
         epsilon = self.privacy.epsilon / self.privacy.rounds_per_user  # privacy loss of one reward
         rounds, mean = np.maximum(self._rounds, 1.0), np.clip(self._mean, _SURE, 1.0 - _SURE)
         if self.index == "imed":
@@ -222,7 +225,10 @@ class ArmEpisodes(RoundPolicy):
         return best_choice(np.where(cells == self._arm, 2.0, self._mean[cells]), ties, available), None
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation of the reward. The deviation includes rewards and noise."""
+        """Return mean and standard deviation of each arm's estimated mean reward.
+
+        The deviation includes the randomness of rewards and the noise of the releases.
+        """
         rounds = np.maximum(self._rounds, 1.0)
         deviation = np.sqrt(0.25 * rounds + self._draws * self._mechanism.noise_sd**2) / rounds
         cells = self.grid.locate(points)

@@ -1,4 +1,7 @@
-"""Arguments of the baselines without a guarantee, which have no contribution bound and ignore users."""
+"""Arguments that the baselines without a guarantee share.
+
+They ignore user ids and have no contribution bound.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack
@@ -12,7 +15,7 @@ __all__ = ["Shared", "defaults"]
 
 
 class Shared(TypedDict, total=False):
-    """Arguments of all baselines without a guarantee.
+    """Arguments that all baselines without a guarantee accept.
 
     Attributes:
         domain: Public set in which every candidate lies.
@@ -31,5 +34,5 @@ class Shared(TypedDict, total=False):
 
 
 def defaults(**shared: Unpack[Shared]) -> dict[str, Any]:
-    """Return `shared` with defaults, as arguments of `RoundPolicy` in addition to `privacy=None`."""
+    """Return arguments for `RoundPolicy`: `shared`, with horizon None and seed 0 where it has none."""
     return {"horizon": None, "seed": 0, **shared}

@@ -51,17 +51,17 @@ from dpbandits.tables import Schema
 __all__ = ["BlockAggregation"]
 
 FIRST_SHARE = 1 / 16
-"""Share of the horizon in the first block; see `GROWTH`."""
+"""Share of the horizon that the first block has; `GROWTH` says how it was chosen."""
 
 GROWTH = 1.25
 """Ratio of the lengths of consecutive blocks.
 
-Both were chosen on tuning seeds by `python -m reproduction dubey2021 distributed-blocks`: the fewest blocks
-within two standard errors of the best.
+`FIRST_SHARE` and `GROWTH` were chosen on tuning seeds by `python -m reproduction dubey2021
+distributed-blocks`: the fewest blocks within two standard errors of the best.
 """
 
 MOST_NOISES = 16
-"""Largest number of noises, more than any real number of aggregators."""
+"""Largest accepted value of `noises`, the number of independent noises on each sum."""
 
 NOTE = (
     "This is a simulation of secure aggregation: one process holds everybody's data. A real aggregator would "
@@ -71,7 +71,10 @@ NOTE = (
 
 
 class _Added(SimulatedNoise):
-    """Source that adds several independent noises. The certificate is that of one."""
+    """Noise source that returns the sum of `noises` independent noises.
+
+    Its configuration is that of one noise.
+    """
 
     def __init__(self, seed: int, *, position: int = 0, noises: int) -> None:
         super().__init__(seed, position=position)
@@ -94,7 +97,10 @@ class _Added(SimulatedNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class _BlockRelease(BlockRelease):
-    """Feature sums calibrated to one noise. `noise_sd` is the deviation of all noises, for the regression."""
+    """Release of feature sums with several independent noises, each calibrated to give the guarantee alone.
+
+    `noise_sd` is the standard deviation of all noises together, which the regression uses.
+    """
 
     noises: int
 
@@ -105,9 +111,9 @@ class _BlockRelease(BlockRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class _CellSums(CellSums):
-    """Cell sums to which several independent noises are added, each calibrated to give the guarantee alone.
+    """Release of cell sums with several independent noises, each calibrated to give the guarantee alone.
 
-    `noise_sd` is the standard deviation of all of them together, which the estimates use.
+    `noise_sd` is the standard deviation of all noises together, which the estimates use.
     """
 
     noises: int

@@ -34,27 +34,34 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 __all__ = ["CellHistogram", "PublicGrid"]
 
 ONE = 1 << 20
-"""Integer that represents one success or one failure."""
+"""Integer that a success or failure of weight 1 adds to a count."""
 
 PEOPLE_A_COUNT = 20
-"""Rounds of the horizon for each pair of a cell and an arm, at epsilon 1; chosen on tuning tables."""
+"""Number of rounds per pair of a cell and an arm, at epsilon 1, from which the default `most_cells` follows.
+
+It was chosen on tuning tables.
+"""
 
 MOST_OF_COLUMN = 8
-"""Largest number of cells along one column."""
+"""Largest number of cells into which one column is cut."""
 
 SHRINKAGE = 10.0
-"""Weight of the arm's mean in a cell's estimate, in rounds. The deviation of a count's noise is added."""
+"""Weight of the arm's mean over all cells in a cell's estimate, in rounds.
+
+The standard deviation of a count's noise is added to this weight.
+"""
 
 
 class PublicGrid:
     """A public grid of cells: intervals of numbers, groups of neighbouring categories, and single arms.
 
-    Every column begins as one cell. Columns are cut twice as finely in turn, while the number of cells is at
-    most `most`.
+    Every column begins as one interval. The columns are halved in turn, as long as the grid has at most
+    `most` cells.
 
     Args:
         domain: Boxes and arms. If the last part is `Arms`, each arm has its own cells.
-        most: Largest number of cells; the grid has at least one for each of these arms.
+        most: Largest number of cells. If the last part of the domain is `Arms`, the grid has at least one
+            cell for each of these arms, even if `most` is smaller.
     """
 
     def __init__(self, *, domain: Domain, most: int) -> None:
@@ -79,16 +86,20 @@ class PublicGrid:
         self.n_cells = int(np.prod(shape))
 
     def locate(self, points: FloatArray) -> IntArray:
-        """Return the cells (...) of points (..., d). The cells of one context's arms are consecutive."""
+        """Return the cell number (...) of each point (..., d).
+
+        The cells of one context with each of the arms have consecutive numbers.
+        """
         shape = np.array(self.shape)
         places = np.floor((points - self._low) / self._width * shape).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), self.shape, mode="clip"))
 
 
 def _bounds(part: Domain) -> tuple[FloatArray, FloatArray, int]:
-    """Return lower and upper bounds of a part's columns, and the largest number of cells of each.
+    """Return lower and upper bounds of a part's columns, and the largest number of cells of each column.
 
-    A code lies in the middle of its interval.
+    The bounds of a column of codes are half a code outside, so that a code lies in the middle of its
+    interval.
     """
     if isinstance(part, Box):
         return part.low, part.high, MOST_OF_COLUMN
@@ -102,7 +113,8 @@ class CellHistogram(CrudePolicy):
 
     Args:
         contexts, arms, domain, reward_range, horizon, privacy: See `central.GPBandit`. Delta is not used.
-        most_cells: Largest number of cells, arms included. Default: from horizon and epsilon.
+        most_cells: Largest number of pairs of a cell and an arm. The default is computed from horizon and
+            epsilon.
         tuning: See `CrudeTuning`.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
@@ -150,7 +162,7 @@ class CellHistogram(CrudePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of pure epsilon-joint DP."""
+        """Guarantee of epsilon-joint DP, with delta 0."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         return cell_release_guarantee(
             self.privacy, self._record(), width=self.reward_range.width, setting=setting
@@ -164,7 +176,7 @@ class CellHistogram(CrudePolicy):
         )
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Release the counts of a block. Here raw data meets noise."""
+        """Return the noisy counts of a block. Here raw data meets noise."""
         cells = self.grid.locate(actions)[told]
         unit = self.reward_range.to_centred(rewards[told]) + 0.5
         successes = np.clip(np.rint(ONE * unit), 0, ONE)
@@ -172,7 +184,10 @@ class CellHistogram(CrudePolicy):
         return self._mechanism.release(sums)
 
     def _counts(self, cells: IntArray, successes: FloatArray, failures: FloatArray) -> FloatArray:
-        """Return the sums of successes and of failures in cells (2, C). Sums of integers are exact."""
+        """Return the sums of successes and of failures in each of C cells, shape (2, C).
+
+        The sums are exact if the values are integers.
+        """
         size = self.grid.n_cells
         return np.stack([np.bincount(cells, own, size) for own in (successes, failures)])
 
@@ -180,9 +195,10 @@ class CellHistogram(CrudePolicy):
         self._mean, self._deviation = self._estimates()
 
     def _estimates(self) -> tuple[FloatArray, FloatArray]:
-        """Return centred means of cells (C,) and their deviations (C,).
+        """Return the centred mean reward of each of C cells, (C,), and its standard deviation, (C,).
 
-        A cell's mean is shrunk to its arm's mean, and an arm's mean to that of all arms.
+        Every cell belongs to one arm. Its mean is shrunk to the arm's mean over all cells, and the arm's
+        mean to the mean over all arms.
         """
         blocks = len(self._released)
         successes, failures = self._public + self._released.sum(axis=0).reshape(2, -1) / ONE
@@ -206,7 +222,10 @@ class CellHistogram(CrudePolicy):
         return self._mean[self.grid.locate(candidates)]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation of the reward. The deviation ignores the error of coarse cells."""
+        """Return the estimated mean reward at points and its standard deviation.
+
+        The deviation ignores the error from treating all points of a cell alike.
+        """
         cells = self.grid.locate(points)
         mean, deviation = self._mean[cells], self._deviation[cells]
         return self.reward_range.from_centred(mean), self.reward_range.width * deviation

@@ -1,7 +1,7 @@
 """`CrudePolicy`: base class of two simple private baselines, with doubling blocks and fresh noise in each.
 
 The first block is answered at random, and every later round greedily from all releases. Every round belongs
-to one block, so the guarantee of a block's release holds for all of them together.
+to one block, so the guarantee of one block's release holds for the releases of all blocks together.
 """
 
 from abc import abstractmethod
@@ -28,7 +28,7 @@ from dpbandits.privacy.release_terms import Release
 __all__ = ["CrudePolicy", "CrudeTuning"]
 
 FIRST_SHARE = 1 / 32
-"""Share of the horizon in the first block, which is answered at random. Later blocks double."""
+"""Share of the horizon in the first block, which is answered at random. Each later block is twice as long."""
 
 
 @worded
@@ -37,7 +37,7 @@ class CrudeTuning(Configured):
     """Settings of `PrivateRidge` and `CellHistogram` that most users leave at their defaults.
 
     Args:
-        blocks: Round indices at which blocks end and are released. Default: doubling.
+        blocks: Round indices at which blocks end and are released. By default they double.
     """
 
     blocks: Sequence[int] | None = None
@@ -52,7 +52,7 @@ class CrudePolicy(RoundPolicy):
 
     Attributes:
         _mechanism: Mechanism that adds the noise, a dataclass with a field `noise`.
-        _released: Released integers of the first k blocks (k, D).
+        _released: Noisy integer sums of the first k blocks, shape (k, D) for D sums per block.
         _public: Sums of public data, in the units of the estimates.
     """
 
@@ -90,15 +90,21 @@ class CrudePolicy(RoundPolicy):
 
     @abstractmethod
     def _record(self) -> MechanismRecord:
-        """Return the record of the policy's one use of noise."""
+        """Return the record of the mechanism that adds the policy's noise."""
 
     @abstractmethod
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Return the noisy sums (D,) of a block from `RoundBook.block`. Here raw data meets noise."""
+        """Return the D noisy sums of a block, shape (D,). Here raw data meets noise.
+
+        `actions`, `rewards` and `told` are the block's rounds, as `RoundBook.block` returns them.
+        """
 
     @abstractmethod
     def _scores(self, candidates: FloatArray) -> FloatArray:
-        """Return centred estimates (B, n) of the rewards of decision sets (B, n, d), from releases."""
+        """Return centred estimates of rewards, (B, n), for B decision sets of n candidates, (B, n, d).
+
+        The estimates are computed from releases alone.
+        """
 
     @property
     def _rounds_out(self) -> int:

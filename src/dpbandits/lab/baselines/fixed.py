@@ -18,7 +18,10 @@ __all__ = ["ConstantArm", "Uniform"]
 
 
 class _LearnsNothing(RoundPolicy):
-    """Base class of both: no batch boundaries, no guarantee, and predictions from the reward range alone."""
+    """Base class of `Uniform` and `ConstantArm`: it has no batch boundaries and no guarantee.
+
+    Predictions come from the reward range alone.
+    """
 
     _reason: ClassVar[str]
     """Reason why choices use no data, for the guarantee."""
@@ -28,7 +31,7 @@ class _LearnsNothing(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee without privacy. None is needed, because no data is used."""
+        """Guarantee without privacy loss parameters; the choices use no data, so that none are needed."""
         return Guarantee.without_privacy(
             observers=(shown_to("every other user", "choices that depend on nobody's data"),),
             notes=(
@@ -39,7 +42,7 @@ class _LearnsNothing(RoundPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
-        """Empty: the policy never learns, so all rounds can be asked at once."""
+        """Empty tuple: the policy never learns, so all rounds can be asked in one batch."""
         return ()
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -49,7 +52,7 @@ class _LearnsNothing(RoundPolicy):
 
 
 class Uniform(_LearnsNothing):
-    """Choose among the available rows with equal probability.
+    """A policy that chooses each available row with equal probability.
 
     Args: see `Shared`.
 
@@ -71,7 +74,7 @@ class Uniform(_LearnsNothing):
 
 
 class ConstantArm(_LearnsNothing):
-    """Choose row `arm` of every decision set.
+    """A policy that chooses row `arm` of every decision set.
 
     Args:
         arm: Public row index; with `contexts` and `arms`, a label. If you choose it from private data, it is

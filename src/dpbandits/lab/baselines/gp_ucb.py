@@ -37,27 +37,30 @@ from dpbandits.privacy.sentences import shown_to
 __all__ = ["ExactGPUCB", "FeatureGPUCB", "GPUCBTuning"]
 
 UCB_WEIGHT = 0.5
-"""Number of posterior deviations added to the mean; chosen on tuning seeds."""
+"""Default number of posterior standard deviations that a score adds to the mean; chosen on tuning seeds."""
 
 REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in squared widths of its range."""
+"""Largest possible variance of a reward, in squared widths of its range; the default variance."""
 
 N_FEATURES = 100
-"""Default number of features of candidates."""
+"""Default number of Mercer features over a domain of candidates."""
 
 _COINS_AT_ONCE = 128
-"""Number of rounds whose coins are drawn in one call, as in the private policies."""
+"""Number of rounds whose tie-breaking coins are drawn in one call, as in the private policies."""
 
 _FEATURES_HELD = 1 << 20
 """Largest number of feature values of candidates in one call of the model (8 MiB).
 
-The model's results have the same size. Both are kept until the next call has finished, which takes up to
-32 MiB.
+The model's results have the same size. Features and results are both kept until the next call has finished,
+which takes up to 32 MiB.
 """
 
 
 class _Optimist(RoundPolicy):
-    """Base class of policies that choose the row with the highest mean + ucb_weight * sd, from raw data."""
+    """Base class of policies that choose the row with the highest mean + ucb_weight * standard deviation.
+
+    Mean and deviation are those of a posterior given the raw data.
+    """
 
     _model: FeatureGP | ArmsGP | ExactGP
 
@@ -85,11 +88,11 @@ class _Optimist(RoundPolicy):
 
     @abstractmethod
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation (...) of centred and scaled rewards at points (..., d)."""
+        """Return mean and deviation (...) of the centred, scaled reward function at points (..., d)."""
 
     @abstractmethod
     def _rounds_at_once(self, n_candidates: int) -> int:
-        """Return the largest number of decision sets for one call of the model."""
+        """Return the largest number of decision sets with `n_candidates` rows for one call of the model."""
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -105,7 +108,10 @@ class _Optimist(RoundPolicy):
         return chosen, None
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
-        """Return the rows (B,) with the highest scores, for sets that fit into one call of the model."""
+        """Return the row with the highest score in each of B decision sets, shape (B,).
+
+        The sets must fit into one call of the model; see `_rounds_at_once`.
+        """
         return self._highest(self._moments(candidates), available, start)
 
     def _highest(
@@ -116,7 +122,10 @@ class _Optimist(RoundPolicy):
         return best_choice(mean + self.ucb_weight * spread, ties, available)
 
     def _ties_of(self, start: int, stop: int) -> FloatArray:
-        """Return the coins (B,) of rounds. Later rounds' coins are drawn too, as this costs little more."""
+        """Return the tie-breaking coins of the B rounds from `start` to `stop` - 1, shape (B,).
+
+        Coins of later rounds are drawn in the same call and kept, as this costs little more.
+        """
         first, drawn = self._ties
         if not first <= start <= stop <= first + len(drawn):
             first = start
@@ -136,14 +145,14 @@ class _Optimist(RoundPolicy):
 
 
 class _Seen(NamedTuple):
-    """Values of the last choice for its chosen rows, which learning can reuse.
+    """Values that the last choice computed for the B rows that it chose, so that learning can reuse them.
 
     Attributes:
         start: First round of the choice.
-        support: Support of each row (B,), if the model has separate supports.
-        phi: Features of the rows (B, w), in their support or in all.
-        looked: Results of the model for the B rows; empty if they were not kept.
-        known: Number of rewards that the model had learned then.
+        support: Number of each row's support (B,), if every arm has features of its own.
+        phi: Features of the rows (B, w): the w features of their support, or all features.
+        looked: The model's intermediate results for the B rows; empty if they were not kept.
+        known: Number of rewards that the model had learned when it chose.
     """
 
     start: int
@@ -242,7 +251,7 @@ class FeatureGPUCB(_Optimist):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:
-        """Rounds at which an evaluation should let the policy learn; None for every round."""
+        """Rounds at which an evaluation lets the policy learn; None if it learns after every round."""
         if self.update_growth == 0.0 or self.horizon is None:
             return None
         edges, edge = [], 1
@@ -253,9 +262,9 @@ class FeatureGPUCB(_Optimist):
         return tuple(edges)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and deviation of the reward.
+        """Return mean and standard deviation of the reward function at points.
 
-        The deviation includes the part of the kernel that the features leave out. Choices do not use it.
+        The deviation includes the part of the kernel that the features leave out. Choices ignore this part.
         """
         placed = self.features.placed(points)
         mean, spread = self._moments_of(placed)
@@ -274,7 +283,10 @@ class FeatureGPUCB(_Optimist):
     def _best_arms(
         self, model: ArmsGP, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> IntArray:
-        """Return `_best` for arms with their own features. A shared context's features are computed once."""
+        """Return the same rows as `_best`, for arms with their own features.
+
+        The features of a context that all rows of a decision set share are computed once.
+        """
         features, (n_sets, n) = self.features, candidates.shape[:2]
         looked: tuple[FloatArray, ...] = ()
         offered = None
@@ -346,7 +358,7 @@ class FeatureGPUCB(_Optimist):
         return max(1, _FEATURES_HELD // (n_candidates * widest))
 
     def publish(self) -> PublishedPosterior:
-        """Return the learned function as `GPBandit.publish` does; here it comes from raw data."""
+        """Return the learned function in the form of `GPBandit.publish`; it is computed from raw data."""
         law = self._model.posterior
         return PublishedPosterior(
             menu=self.menu,
@@ -364,9 +376,9 @@ class FeatureGPUCB(_Optimist):
         super()._learn(rounds, actions, rewards)
 
     def _learn_one(self, index: int, reward: float) -> None:
-        """Learn one reward, with the values of the last choice if it chose this row.
+        """Learn one reward; reuse the features that the last choice computed for this row, if there are any.
 
-        Computing them again gives the same, up to the rounding of matrix products of another shape.
+        Computing these features again would give the same values, up to rounding in matrix products.
         """
         seen = self._seen
         if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.phi):

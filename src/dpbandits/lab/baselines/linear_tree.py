@@ -64,7 +64,7 @@ class LinearFeatures(Features, Configured):
 
 
 class LinearTree(Dubey2021):
-    """Private LinUCB with a tree; see the module.
+    """LinUCB with a binary tree of noisy sums; see the module.
 
     Args:
         domain: Domain of boxes and arms. If the last part is `Arms`, each arm has its own weights.

@@ -1,8 +1,9 @@
 """`LocalCrowd`: a local policy behind the calls of a central one, with clients and server in one process.
 
-The users of a version choose by the published version and report. The server's learning rule gets the sum of
-their reports, which is sampled directly from its distribution, as in `lab.evaluation.crowds`. A user without
-a reward when the version ends, or with another arm than the published one, sends a report without data.
+The server publishes versions of its policy. The users of a version choose by the published version and send
+reports. The server's learning rule gets the sum of these reports, which is sampled directly from its
+distribution, as in `lab.evaluation.crowds`. A user who has no reward when the version ends, or who got
+another arm than the published one, sends a report without data.
 """
 
 from collections.abc import Mapping
@@ -80,7 +81,7 @@ class LocalCrowd(RoundPolicy):
         self._begin(learner_for(spec), 0, 0)
 
     def _begin(self, rule: "Learner[PublishedArms]", version: int, start: int) -> None:
-        """Publish version `version` of this learning rule, which begins with round `start`."""
+        """Publish version `version` from the learning rule `rule`; its first round is `start`."""
         self._rule, self._version, self._start = rule, version, start
         self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
 
@@ -92,7 +93,7 @@ class LocalCrowd(RoundPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...] | None:
-        """Rounds at which versions end if rounds are asked one by one; None without a horizon."""
+        """Rounds at which versions end if every batch has one round; None without a horizon."""
         return None if self.horizon is None else tuple(range(self._size, self.horizon, self._size))
 
     @property
@@ -100,7 +101,7 @@ class LocalCrowd(RoundPolicy):
         return self.spec.protocol.reports_per_version
 
     def _leaves(self, points: FloatArray) -> IntArray:
-        """Return the bins, or cells of the grid, of encoded contexts (n, d), shape (n,)."""
+        """Return the number of the bin, or of the grid's cell, of each encoded context (n, d), shape (n,)."""
         menu = self.spec.protocol.menu
         if menu is None:  # the constructor refuses this; the test is for type checkers
             return np.zeros(len(points), dtype=np.int64)
@@ -122,7 +123,7 @@ class LocalCrowd(RoundPolicy):
         return self._book.asked - self._start >= self._size
 
     def _release(self) -> None:
-        """Sample the sum of a version's reports, and let the learning rule use it."""
+        """Sample the sum of the reports of the version that ends, and let the learning rule learn from it."""
         spec, rule, stop = self.spec, self._rule, self._book.asked
         points, rewards, told, refused = self._book.block(self._start, stop)
         (mechanism,) = spec.protocol.counted_by(self._published)
@@ -140,13 +141,16 @@ class LocalCrowd(RoundPolicy):
         self._begin(rule, self._version + 1, stop)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the prediction for the bin; raise ProtocolError if the learner predicts no rewards."""
+        """Return mean and standard deviation of the reward in each point's bin.
+
+        Raise ProtocolError if the learner predicts no rewards.
+        """
         law = self._rule.estimate(self.spec, self._published)
         at = self._leaves(points[:, :-1]), points[:, -1].astype(np.int64)
         return np.asarray(law.mean)[at], np.asarray(law.sd)[at]
 
     def publish(self) -> PublishedArms:
-        """Return the version that the server published last."""
+        """Return the version of the policy that the server published last."""
         return self._published
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:

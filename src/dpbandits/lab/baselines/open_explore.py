@@ -12,9 +12,10 @@ __all__ = ["OpenExploreThenCommit"]
 
 
 class OpenExploreThenCommit(ExploreThenCommit):
-    """Explore, then answer or publish, without privacy; see `lab.twin`.
+    """Explore-then-commit without privacy; see `lab.twin`.
 
-    Args: See `ExploreThenCommit`. `privacy` only says how noise is divided, and is not guaranteed.
+    Args: See `ExploreThenCommit`. `privacy` only determines how noise is divided between releases. It is not
+        guaranteed.
 
     Privacy: none.
     """

@@ -5,13 +5,14 @@ block's end its Gram matrix and vector are released together with fresh noise. T
 made positive semidefinite and solved with a ridge. The first block is answered at random, and every later
 round greedily.
 
-Privacy: (epsilon, delta)-joint DP. With ||phi|| <= 1 and a reward z in [-1, 1] a round contributes
-(phi phi^T, z phi). Replace it by (psi psi^T, y psi), with unit vectors and c = phi.psi. This changes the pair
-by a squared distance of 2 - 2 c^2 + z^2 + y^2 - 2 z y c, which is convex in z and in y. For z, y = +-1 it is
-at most 4 + 2 |c| - 2 c^2, which is largest at |c| = 1/2, where it is 9/2. Shorter vectors and other arms
-(c = 0) give less. So the joint sensitivity is 3/sqrt(2). `GramVectorMechanism` at ratio 1 enforces both
-bounds on integers. Every round belongs to one block, so the guarantee of a block's release holds for all of
-them together. Everything else is computed from releases and public coins.
+Privacy: (epsilon, delta)-joint DP. With a feature vector phi, ||phi|| <= 1, and a reward z in [-1, 1] a
+round contributes (phi phi^T, z phi). Replace it by (psi psi^T, y psi), with unit vectors and c = phi.psi.
+This changes the pair by a squared distance of 2 - 2 c^2 + z^2 + y^2 - 2 z y c, which is convex in z and in
+y. For z, y = +-1 it is at most 4 + 2 |c| - 2 c^2, which is largest at |c| = 1/2, where it is 9/2. Shorter
+vectors and other arms (c = 0) give less. So the joint sensitivity is 3/sqrt(2). `GramVectorMechanism` at
+ratio 1 enforces both bounds on integers. Every round belongs to one block, so the guarantee of one block's
+release holds for the releases of all blocks together. Everything else is computed from releases and public
+coins.
 """
 
 from collections.abc import Sequence
@@ -42,19 +43,19 @@ from dpbandits.privacy.prefix_sums import BlockRelease, identity
 __all__ = ["PrivateRidge", "QuadraticFeatures", "scaled_columns"]
 
 PRIOR_VARIANCE = 0.2
-"""Prior variance of a weight, in squared widths of the reward range."""
+"""Prior variance of a feature's weight, in squared widths of the reward range."""
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of the reward range."""
 
 RIDGE = 0.3
-"""Ridge, in units of the largest eigenvalue of the noise alone; chosen on tuning tables."""
+"""Addition to the ridge, as a multiple of the largest eigenvalue of the noise; chosen on tuning tables."""
 
 
 def scaled_columns(parts: Sequence[Domain], points: FloatArray) -> FloatArray:
-    """Return numbers scaled to [-1, 1] and indicators of categories (n, columns) of points (n, d).
+    """Return points (n, d) with numbers scaled to [-1, 1] and categories as indicators, (n, columns).
 
-    The squares in a row sum to at most d.
+    The squares of each row add up to at most d.
     """
     columns, at = [], 0
     for part in parts:
@@ -72,8 +73,9 @@ class QuadraticFeatures(Features, Configured):
     """Quadratic features: a constant, numbers, indicators of categories, and their squares and products.
 
     Let u be the columns scaled to [-1, 1], with categories as indicators, and d the number of columns. The
-    features are half of the symmetric square of (1, u/sqrt(d)), with norm (1 + |u|^2/d)/2 <= 1. Products of
-    two categories of one column are zero, and squares of indicators repeat them, so both are left out.
+    features are half of the symmetric square of (1, u/sqrt(d)), with norm (1 + |u|^2/d)/2 <= 1. Two features
+    are left out: the product of two categories of one column, which is zero, and the square of an indicator,
+    which equals the indicator.
 
     Args:
         domain: Domain of boxes and arms.
@@ -188,7 +190,7 @@ class PrivateRidge(CrudePolicy):
         return self._mechanism.record()
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Release the sums of a block. Here raw data meets noise."""
+        """Return the noisy sums of a block. Here raw data meets noise."""
         sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier blocks have weight 0
         phi = in_fixed_shapes(self.features, actions)[told]
         sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))
@@ -219,6 +221,9 @@ class PrivateRidge(CrudePolicy):
         return self.features.project(candidates, self._posterior.mean[:, None])[..., 0]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviation is the ridge's own, which counts no error of the Gram matrix."""
+        """Return mean and standard deviation of the reward function at points.
+
+        The deviation is that of the ridge regression, which ignores the noise in the Gram matrix.
+        """
         mean, spread = self._posterior.predict(self.features(points))
         return self.reward_range.from_centred(mean), self.reward_range.width * spread

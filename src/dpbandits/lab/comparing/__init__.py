@@ -1,4 +1,4 @@
-"""`compare`: any policies in any worlds, and policies that are entered by name.
+"""`compare`: run any policies in any worlds, also named policies.
 
 - `compare(worlds, policies, promises=, people=, reps=)` returns a `Comparison`: a tidy table, paired tests,
   rankings and pictures. It can be resumed, and runs on several cores or a Dask cluster.

@@ -1,4 +1,4 @@
-"""Fingerprints of objects, by which the results of a run are found again."""
+"""Fingerprints of objects. A comparison that is resumed finds its earlier results by them."""
 
 import functools
 import hashlib
@@ -17,11 +17,14 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["address_of"]
 
 _DEPTH = 12
-"""Largest depth of nested objects that a fingerprint includes."""
+"""Largest depth of nested objects for which a fingerprint is computed; deeper ones raise an error."""
 
 
 def address_of(thing: Any, depth: int = 0) -> str:
-    """Return a fingerprint of an object's configuration, fields, arguments and source.
+    """Return a fingerprint of an object, as 24 hexadecimal digits.
+
+    It is computed from the object's configuration or fields; for a function, from its source, its default
+    arguments and the variables that it encloses.
 
     Raises:
         InvalidParameter: The object has no configuration, fields or source, or is nested too deeply.

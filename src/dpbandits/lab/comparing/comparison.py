@@ -11,10 +11,12 @@ Example::
     found.board("central")    # rank sums and time
     found.picture("promise")
 
-A cell is one policy in one world with one guarantee and one number of people. It runs once for each seed. Its
-results are found again by a fingerprint of the arguments and the source of the functions that make world and
-policy, of the guarantee, and of this package's version. The fingerprint does not include other functions that
-these call, or files that a world reads: use a new folder if they have changed.
+A cell is one policy in one world with one guarantee and one number of users (`people`). It runs once for
+each seed. An interrupted comparison finds earlier results by a fingerprint of the functions that make world
+and policy (their arguments and source), of the guarantee, and of this package's version. The fingerprint
+includes
+neither other functions that these functions call, nor files that a world reads: use a new folder if they
+have changed.
 """
 
 import functools
@@ -53,26 +55,26 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Trial", "compare", "trials"]
 
 DELTA = 1e-6
-"""Delta of a central guarantee that is passed as a number, its epsilon."""
+"""Delta of a central guarantee for which you pass only a number, its epsilon."""
 
 RECORDS = "records.jsonl"
-"""File to which a comparison appends every run."""
+"""Name of the file to which a comparison appends every run."""
 
 _WINDOWS = 24
-"""Number of parts of a run whose mean rewards are recorded. Later parts are longer."""
+"""Largest number of consecutive parts of a run whose mean rewards are recorded. Later parts are longer."""
 
 MakeWorld = Callable[..., Any]
-"""Type of functions (seed, people) -> world with this number of rounds; None means all its rounds."""
+"""Type of functions (seed, people) -> world with `people` rounds; `people` None means all its rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial(Cell):
-    """One policy in one world with one guarantee and one number of people.
+    """A cell of a comparison: one policy in one world with one guarantee and one number of rounds.
 
     Attributes:
         world, policy: Names in tables.
         trust: Trust model of the policy.
-        epsilon, delta: Numbers of the guarantee; None without one.
+        epsilon, delta: Parameters of the guarantee; None without a guarantee.
         people: Number of rounds; None for all rounds of the world.
         make_world: Function (seed, people) -> world.
         make_policy: Function (world, seed, promise) -> new policy.
@@ -96,18 +98,21 @@ class Trial(Cell):
 
     @property
     def label(self) -> Row:
-        """Columns that identify the cell."""
+        """Values that identify the cell, by column name."""
         names = ("world", "policy", "trust", "epsilon", "delta", "people")
         return {name: getattr(self, name) for name in names}
 
     @functools.cached_property
     def settings(self) -> Mapping[str, Any]:
-        """Fingerprints of the functions that make world and policy, the guarantee, and the version."""
+        """Fingerprints of `make_world`, `make_policy` and `promise`, and the package's version."""
         made = [self.make_world, self.make_policy, self.promise]
         return {"made": [address_of(one) for one in made], "version": __version__}
 
     def simulate(self, seed: Seed) -> Record:
-        """Run once, and return the columns of `Comparison.rows` and the mean rewards of parts of the run."""
+        """Run the policy once, and return the record of the run.
+
+        A record has the columns of `Comparison.rows` and the mean reward of each part of the run.
+        """
         world = self.make_world(seed, self.people)
         result = run(self.make_policy(world, seed, self.promise), world)
         has_arms = isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
@@ -127,7 +132,7 @@ class Trial(Cell):
 
 
 def _edges(rounds: int) -> list[int]:
-    """Return the ends of the parts: 0, then increasing by a constant factor."""
+    """Return the edges of the parts of a run: 0, then round numbers that increase by a constant factor."""
     inner = np.geomspace(max(1.0, rounds / 200.0), rounds, _WINDOWS).round().astype(int)
     return [0, *dict.fromkeys(inner.tolist())]
 
@@ -155,9 +160,10 @@ class Comparison:
     def rows(self) -> list[Row]:
         """Return a row for each run: world, policy, trust, epsilon, delta, people, seed, rounds, `reward`.
 
-        `reward` is the mean of a round, as are `uniform`, of random choice, and `fixed`, of the best fixed
-        arm. `regret` is that of the run. These are None if the world does not know them. `seconds` is wall
-        time; all other columns are the same on every machine.
+        `reward` is the mean reward of a round. `uniform` is the mean reward of random choice, and `fixed`
+        that of the best fixed arm. `regret` is the cumulative regret of the run. `uniform`, `fixed` and
+        `regret` are None if the world cannot compute them. `seconds` is wall time; all other columns are the
+        same on every machine.
         """
         names = ("seed", "rounds", "reward", "uniform", "fixed", "regret", "seconds")
         return [
@@ -192,18 +198,23 @@ class Comparison:
         return found
 
     def _beside(self, cell: Trial, policy: str) -> Runs | None:
-        """Return another policy's runs in the same world, with the same people and epsilon (or none)."""
+        """Return the runs of `policy` in the cell's world, with its number of people and its epsilon.
+
+        A policy without an epsilon matches every cell. None means that there are no such runs.
+        """
         place = (cell.world, cell.people)
         named = [one for one in self.runs if one.cell.policy == policy]
         here = [one for one in named if (one.cell.world, one.cell.people) == place]
         return next((one for one in here if one.cell.epsilon in (cell.epsilon, None)), None)
 
     def tests(self, policy: str) -> list[Row]:
-        """Test every other policy against this one, paired by seed, for each world, people and guarantee.
+        """Test every other policy against `policy`, paired by seed.
 
-        A row has the mean `difference` in reward (the other minus this one), its standard `error`, and `p`
-        of a two-sided paired t test, with Holm's correction over all rows. `p` is NaN for one seed, or if all
-        differences are equal.
+        There is a test for each world, number of people and guarantee.
+
+        A row has the mean `difference` in reward (the other policy's minus that of `policy`), its standard
+        `error`, and `p` of a two-sided paired t test, with Holm's correction over all rows. `p` is NaN for
+        one seed, or if all differences are equal.
 
         Raises:
             InvalidParameter: There is no such policy.
@@ -230,13 +241,13 @@ class Comparison:
     def board(self, trust: Trust, *, epsilon: float | None = None) -> list[Row]:
         """Rank the policies of a trust model, in the order of their rank sums.
 
-        Rank 1 is the best mean reward in one place, which is a world with a number of people and a guarantee.
-        Only places where all policies ran count. Policies with equal rewards share the mean of their ranks.
-        `seconds` is the mean wall time of a run.
+        A place is a world with a number of people and a guarantee. In each place, rank 1 has the largest
+        mean reward. Only places where all policies ran count. Policies with equal rewards share the mean of
+        their ranks. `seconds` is the mean wall time of a run.
 
         Args:
             trust: Trust model of the policies.
-            epsilon: Epsilon to which the ranking is limited. Default: all.
+            epsilon: Epsilon to which the ranking is limited. By default all epsilons count.
 
         Raises:
             InvalidParameter: There are no such policies, or no place where all of them ran.
@@ -276,11 +287,11 @@ class Comparison:
         return cell.world, cell.people, cell.epsilon
 
     def picture(self, question: str = "policies") -> "Figure":
-        """Draw the picture of a question.
+        """Draw a picture that answers one question about the runs.
 
         Args:
-            question: "policies" (mean rewards in each world), "promise" (rewards along epsilon), "people"
-                (along the number of people) or "rounds" (along a run).
+            question: "policies" (mean rewards in each world), "promise" (rewards by epsilon), "people"
+                (rewards by number of people) or "rounds" (rewards along a run).
 
         Raises:
             InvalidParameter: The question is unknown, or these runs cannot answer it.
@@ -316,7 +327,7 @@ class Comparison:
 
 
 def _holm(values: Sequence[float]) -> list[float]:
-    """Return p-values with Holm's correction, in their order. NaN stays NaN."""
+    """Return the p-values with Holm's correction, in the same order. NaN stays NaN."""
     p = np.array(values, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
@@ -326,7 +337,7 @@ def _holm(values: Sequence[float]) -> list[float]:
 
 
 def _finite(rows: list[Row]) -> list[Row]:
-    """Return rows with None for NaN and infinity, which JSON lacks."""
+    """Return the rows with None in place of NaN and infinity, which JSON cannot represent."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value

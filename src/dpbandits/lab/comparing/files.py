@@ -1,4 +1,4 @@
-"""A comparison in a TOML file, for `dpbandits lab compare`.
+"""Read a comparison from a TOML file, for `dpbandits lab compare`.
 
 The file::
 
@@ -85,7 +85,7 @@ def study_in(path: str | Path) -> dict[str, Any]:
 
 
 def _called(said: object, folder: Path) -> Callable[..., Any]:
-    """Return the function named "module:name". The module may be in the file's folder."""
+    """Return the function that `said` names as "module:name". The module may be in the TOML file's folder."""
     module, _, name = str(said).partition(":")
     if not isinstance(said, str) or not name:
         raise InvalidParameter(f"{said!r}: expected module:function")
@@ -138,7 +138,7 @@ def _named(load: Callable[..., Any], name: str, seed: Seed, people: int | None) 
 
 
 def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | None) -> Any:
-    """Return the world of a described table. With a [log], missing rewards are filled in.
+    """Return the world of the table that `path` describes. If it has a [log], missing rewards are filled in.
 
     The table's file is an argument so that the fingerprint of a run includes it.
     """
@@ -161,7 +161,7 @@ def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | 
 
 
 def _gymnasium(name: str, low: float, high: float, seed: Seed, people: int | None) -> Any:
-    """Return the world of an environment with this registered name."""
+    """Return the world of the Gymnasium environment that is registered as `name`."""
     with needing("gymnasium worlds need it: pip install gymnasium"):
         import gymnasium
     from dpbandits.adapters.gymnasium import GymWorld

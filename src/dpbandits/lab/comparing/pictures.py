@@ -20,7 +20,7 @@ __all__ = ["QUESTIONS", "drawn"]
 
 
 def drawn(means: Sequence[Row], runs: Sequence[Any], question: str, *, foot: str) -> "Figure":
-    """Return the picture of a question; see `Comparison.picture`."""
+    """Return the picture that answers a question; see `Comparison.picture`."""
     column, draw = QUESTIONS[_checks.one_of(question, tuple(QUESTIONS), name="question")]
     rows = [row | {"of": one} for row, one in zip(means, runs, strict=True)]
     if column is not None and len({row[column] for row in rows} - {None}) < 2:  # a line needs two values
@@ -37,7 +37,7 @@ def drawn(means: Sequence[Row], runs: Sequence[Any], question: str, *, foot: str
 
 
 def _of_policies(rows: Sequence[Row], styles: Mapping[str, Any]) -> list[tuple[list[Row], dict[str, Any]]]:
-    """Return the rows of every policy, and the style of its line."""
+    """Return, for each policy that has rows, its rows and the style of its line."""
     found = []
     for name, (colour, dash, mark) in styles.items():
         own = [row for row in rows if row["policy"] == name]
@@ -47,7 +47,10 @@ def _of_policies(rows: Sequence[Row], styles: Mapping[str, Any]) -> list[tuple[l
 
 
 def _along(column: str) -> Callable[..., None]:
-    """Return a function that draws reward along epsilon or people; without epsilon, a horizontal line."""
+    """Return a function that draws mean rewards by `column`, which is "epsilon" or "people".
+
+    A policy without an epsilon is drawn as a horizontal line.
+    """
 
     def draw(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
         marks = sorted({row[column] for row in rows} - {None})
@@ -69,7 +72,7 @@ def _along(column: str) -> Callable[..., None]:
 
 
 def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Draw a mark for each policy and promise, with error bars."""
+    """Draw the mean reward of each policy and guarantee as a mark with error bars."""
     for place, (own, style) in enumerate(_of_policies(rows, styles)):
         aside = place + 0.12 * (np.arange(len(own)) - (len(own) - 1) / 2.0)
         mean, error = (np.array([row[name] for row in own]) for name in ("reward", "reward_error"))
@@ -78,7 +81,7 @@ def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -
 
 
 def _draw_rounds(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Draw mean rewards of the parts of a run, at the largest epsilon and number of people."""
+    """Draw each policy's mean reward by part of the run, at its largest number of people and epsilon."""
     for own, style in _of_policies(rows, styles):
         row = max(own, key=lambda one: (one["people"] or 0, one["epsilon"] or 0.0))
         mean, error = mean_and_error(row["of"].values("parts"))
@@ -93,6 +96,6 @@ QUESTIONS: Mapping[str, tuple[str | None, Callable[..., None]]] = {
     "people": ("people", _along("people")),
     "rounds": (None, _draw_rounds),
 }
-"""Column along which a picture is drawn (two values are needed), and drawing function, by question."""
+"""Column of the horizontal axis, which needs two values, and drawing function, by question."""
 
 _AXES = {"policies": "", "promise": "epsilon", "people": "people", "rounds": "rounds"}

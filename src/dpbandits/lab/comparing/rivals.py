@@ -28,10 +28,13 @@ __all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "asked_by"]
 Trust = Literal["central", "local", "none"]
 
 NON_PRIVATE = "non-private"
-"""Name of the policy to whose uplift over random choice the retained uplift refers."""
+"""Name of the policy whose uplift over random choice is the divisor of the retained uplift."""
 
 _UPDATE_GROWTH = 0.02
-"""Growth of rounds between updates of the non-private policy: no worse than every round, and faster."""
+"""Share of the rounds so far after which the non-private policy learns again.
+
+Learning after every round gives no better rewards and takes longer.
+"""
 
 Make = Callable[[Any, Seed, Any], Policy]
 """Type of functions (world, seed, promise) -> new policy with simulated noise; promise may be None."""
@@ -39,7 +42,7 @@ Make = Callable[[Any, Seed, Any], Policy]
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """A policy that can be entered into a comparison.
+    """A policy that you can pass to `compare`.
 
     Attributes:
         trust: Trust model: "central", "local", or "none" for a policy without protection.
@@ -57,7 +60,10 @@ class Rival:
 
 
 def asked_by(world: Any) -> dict[str, Any]:
-    """Return a policy's arguments for a world: contexts and arms if it has them, else its domain."""
+    """Return the arguments for a policy in a world: contexts and arms if the world has them, else its domain.
+
+    Reward range and horizon are included.
+    """
     schema, arms = getattr(world, "schema", getattr(world, "contexts", None)), getattr(world, "arms", None)
     shared = {"reward_range": world.reward_range, "horizon": world.horizon}
     if schema is None or arms is None:
@@ -112,4 +118,4 @@ RIVALS: Mapping[str, Rival] = {
     "uniform": Rival(trust="none", make=_uniform),
     "best fixed arm": Rival(trust="none", make=_constant),
 }
-"""Policies by name. `Spec` has its default learner, and the other local ones name theirs."""
+"""Policies by name. "Spec" uses the default learner; "Spec tree" and similar name the learner."""

@@ -4,10 +4,12 @@
 - `repeat(make_policy, make_environment, name=, seeds=, jobs=)`: runs on many seeds, as `Repetitions`.
 - `summarise(*repetitions, reference="non-private")`: a `Summary` with means, standard errors, uplift over
   random choice, and retained uplift, paired over seeds. Print it, or call `to_rows()`.
-- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on are reported; smaller ones choose constants.
+- `report_seeds(first, reps)`: seeds from `FIRST_REPORT_SEED` on, whose results are reported. Smaller seeds
+  are for choosing constants.
 - `policy_value(law, actions=, rewards=, propensities=)`, `value_difference`: off-policy evaluation on logged
   bandit data, as a `PolicyValue` with intervals over whole clusters.
-- `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
+- `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: means, standard errors and retained uplift
+  of plain numbers.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,7 @@
 """Fast simulation of local crowds: `simulate`, or `Crowd` to run it version by version.
 
-The server's sums are sampled directly. They have the distribution of adding up single reports.
+A crowd is the users of a local policy; a version is a published state of the policy, with its users. The
+server's sums of reports are sampled directly. They have the distribution of adding up single reports.
 
 Status `simulated`: noise comes from a seeded NumPy generator. Regret and rewards are computed from mean
 rewards that no server sees, so results are for evaluation and are not a release.
@@ -42,14 +43,14 @@ __all__ = [
 ]
 
 ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
-"""Function (contexts (n, dim), generator) -> (n,) epsilon class of each user.
+"""Function (contexts (n, dim), generator) -> number of the epsilon that each user chooses, shape (n,).
 
-Honest users choose their class without looking at their contexts.
+Honest users choose their epsilon without looking at their contexts.
 """
 
 
 class Sized(Protocol):
-    """Size of a crowd's world."""
+    """A world's numbers of context columns and of arms."""
 
     @property
     def dim(self) -> int:
@@ -61,18 +62,18 @@ class Sized(Protocol):
 
 
 class CrowdWorld(Sized, Protocol):
-    """World whose users have contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
+    """World that draws users with contexts in the unit cube; see `dpbandits.lab.worlds.contextual`."""
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return contexts (n, dim) and mean rewards (n, n_arms), in [0, 1]."""
+        """Sample n users; return contexts (n, dim) and mean rewards (n, n_arms), all in [0, 1]."""
 
 
 def people_of(table: TableBandit) -> PeopleWorld:
     """Return a table's users as clients of a local crowd.
 
     Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)`. Rewards are
-    scaled to [0, 1]. Mean rewards are used if the table has them: a client's report has the same
-    distribution given either. Only the first row of each user is used, because a client reports once. A row
+    scaled to [0, 1]. If the table has mean rewards, they replace the rewards: a client's report has the same
+    distribution with either. Only the first row of each user is used, because a client reports once. A row
     with a missing value becomes a client with a missing context: it decides as at the middle of the cube,
     and its rewards are NaN.
     """
@@ -90,7 +91,7 @@ def people_of(table: TableBandit) -> PeopleWorld:
 
 
 def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[IntArray, IntArray]:
-    """Return the numbers of users with a positive and with a negative sign, each of shape (n_cells,)."""
+    """Return the numbers of users in each cell with a positive and with a negative sign, (n_cells,) each."""
     yes, no = (np.bincount(cells[here], minlength=n_cells) for here in (positive, ~positive))
     return yes, no
 
@@ -115,14 +116,14 @@ def reported(
     positive: BoolArray,
     noise: np.random.Generator,
 ) -> Estimates:
-    """Sample the estimates that the reports of users in these cells give."""
+    """Sample the estimates that the server computes from the reports of users in these cells."""
     crowd = signs_by_cell(cells, positive, mechanism.n_cells)
     return *mechanism.simulated_estimate(*crowd, noise), len(cells), mechanism.moments
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationResult:
-    """Result of one simulated crowd.
+    """Result of one simulated crowd, with V versions of the policy and K arms.
 
     Attributes:
         regret: Best mean reward minus the chosen arm's, summed over a version's users, shape (V,), in
@@ -134,7 +135,7 @@ class SimulationResult:
         bins: Number of bins at the end; for the learner `questions`, the cells of its last version.
         snapshots: States at the requested times: users seen, splits, and the leading arm. This is the arm
             with the largest weight in each leaf, or with the best mean in each grid cell.
-        shares: Probabilities of the arms at the watched points in each version, shape (V, P, K).
+        shares: Probabilities of the arms at the P watched points in each version, shape (V, P, K).
     """
 
     regret: FloatArray
@@ -164,7 +165,7 @@ class CrowdOptions(TypedDict, total=False):
         n_users: Number of users.
         seed: Seed of users, rewards, report noise and public coins.
         floating: Use the paper's floating-point Laplace noise instead of the spec's mechanism.
-        snapshots: Numbers of users; the partition is recorded at the first version after each.
+        snapshots: Numbers of users; after each of them, the partition is recorded at the next version.
         watched: Points at which the probabilities of arms are recorded, shape (P, dim).
         classes: Choice of each user's epsilon if the spec has `epsilons`; None chooses uniformly.
         robust: Server's protection against forged reports; its secret is not used.
@@ -185,8 +186,8 @@ def simulate(
     """Simulate a whole crowd with one report per user.
 
     Args:
-        spec: Spec as for a real server. It has the table's contexts, arms and reward range; otherwise its
-            domain is the unit cube. Its seed is replaced by `seed`.
+        spec: Spec as for a real server. For a table it has the table's contexts, arms and reward range; for
+            a world of points its domain is the unit cube. Its seed is replaced by `seed`.
         world: Table, whose users come once each, or a world of points.
         **options: See `CrowdOptions`.
 
@@ -202,11 +203,11 @@ class Crowd:
     Args:
         spec, world: See `simulate`.
         n_users, seed, floating, snapshots, watched, classes, robust: See `CrowdOptions`.
-        rule: Learning rule, which may have learned before; None creates one.
+        rule: Learning rule, which may have learned before; None creates a new one.
 
     Attributes:
-        counts: True for users whose regret and reward are summed, shape (n_users,). Users with a missing
-            context are left out.
+        counts: True for users whose regret and reward are summed, shape (n_users,). It is False for users
+            with a missing context.
     """
 
     def __init__(
@@ -270,16 +271,19 @@ class Crowd:
 
     @property
     def running(self) -> bool:
-        """Return True while users are left."""
+        """True while there are users who have not decided yet."""
         return self._version < self._n_versions
 
     @property
     def seen(self) -> int:
-        """Number of users who have come."""
+        """Number of users who have decided and reported so far."""
         return min(len(self._best), self._version * self.spec.protocol.reports_per_version)
 
     def run(self, after: Callable[["Crowd"], None] | None = None) -> SimulationResult:
-        """Run all versions that are left; `after` is called after each."""
+        """Run all remaining versions, and return the result.
+
+        `after` is called with this crowd after each version.
+        """
         with one_thread():
             while self.running:
                 self.step()
@@ -304,7 +308,7 @@ class Crowd:
         )
 
     def step(self) -> None:
-        """Run one version: its users choose and report, and the rule learns."""
+        """Run one version: its users choose and report, and the learning rule learns."""
         spec, rule, luck = self.spec, self.rule, self._luck
         start, stop = self.seen, min(len(self._best), self.seen + spec.protocol.reports_per_version)
         published = rule.publish(spec, self._version, self._coins)
@@ -353,7 +357,10 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """Return the mean rewards (n,) of the chosen arms, and add those of `counts` to the sums."""
+        """Return the mean rewards (n,) of the chosen arms, and append regret, reward and users to the sums.
+
+        Only users with `counts` True enter the sums.
+        """
         mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
         counts, lost = self.counts[people], self._best[people] - mean
         self._sums.append((lost[counts].sum(), mean[counts].sum(), int(counts.sum())))
@@ -362,7 +369,7 @@ class Crowd:
     def _counted(
         self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
     ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
-        """Return the sums of these users' reports by server group and epsilon class."""
+        """Return the sums of these users' reports, by server group and by epsilon."""
         groups = np.zeros(len(cells), dtype=np.int64)
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:
@@ -400,13 +407,13 @@ class Crowd:
         return mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), noise)
 
     def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:
-        """Take the snapshots that are due."""
+        """Record the snapshots that were requested for at most `start` users."""
         while self._pending and start >= self._pending[0]:
             self._pending.pop(0)
             self._taken.append((start, splits, leading()))
 
     def relocate(self) -> None:
-        """Find the new leaves of users still to come whose leaf was split."""
+        """Find the new leaves of later users whose leaf was split."""
         if self.spec.protocol.asks:
             return
         partition = self.rule.partition
@@ -418,7 +425,7 @@ class Crowd:
         self._located = partition.n_nodes
 
     def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
-        """Return each user's epsilon class (n,), or None if the spec has a single epsilon."""
+        """Return the number of each user's epsilon (n,), or None if the spec has a single epsilon."""
         kinds = len(self.spec.epsilons)
         if not kinds:
             if classes is not None:

@@ -1,4 +1,4 @@
-"""Pictures of simulated local policies: regret along the users, and the arm of each bin.
+"""Pictures of simulated local policies: regret by number of users, and the arm of each bin.
 
 Regret uses mean rewards that no server sees. Bins and their arms are public.
 """
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["ARM_COLOURS", "bins_picture", "mean_regret", "regret_picture"]
 
 ARM_COLOURS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sky", "amber", "grey", "black")]
-"""Colours of the arms, in their order."""
+"""Colours of arms 0, 1, 2, ..."""
 
 
 def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return, for V numbers of users, mean regret per user so far and its standard error over runs (V,)."""
+    """Return numbers of users, mean regret per user up to each, and its standard error over runs, (V,) each.
+
+    V is the number of versions of a run.
+    """
     seen = results[0].users.cumsum().astype(np.float64)
     mean, error = mean_and_error(np.array([result.regret.cumsum() for result in results]) / seen)
     return seen, np.array(mean), np.nan_to_num(error)  # a single run has no standard error
@@ -41,7 +44,7 @@ def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figur
 
 
 def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
-    """Draw the bins, or cells, at every snapshot, coloured by the arm with the largest weight.
+    """Draw the bins, or the grid's cells, at every snapshot, coloured by the leading arm of each.
 
     Raises:
         InvalidParameter: There are more than two context columns, or the run has no snapshots.
@@ -71,7 +74,7 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 
 
 def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper corners (L, dim) of the bins after these splits, or of the grid's cells."""
+    """Return lower and upper corners (L, dim) of the L bins after these splits, or of the grid's L cells."""
     if spec.protocol.asks:
         grid = spec.protocol.grids.whole
         half = 0.5 / np.array(grid.sizes)

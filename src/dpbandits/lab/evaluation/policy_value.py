@@ -1,5 +1,8 @@
 """Off-policy evaluation from logged bandit data: inverse propensity weighting and related estimators.
 
+In the table, row i of the log has a context x_i, an arm a_i, its reward y_i, and the probability e_i
+(propensity) with which the arm was chosen.
+
 | method | estimate of the value of a policy p(a | x) |
 |---|---|
 | `ips` | mean of p(a_i)/e_i y_i; unbiased if the propensities e are right |
@@ -9,14 +12,13 @@
 Rows of one cluster (a person, a family, a school) are dependent; different clusters are independent. The
 values are for evaluation on public or permitted data, and are not a release.
 
-Standard errors
----------------
-Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. If the method divides by the
-number of rows, W_c is the number of rows of the cluster. To first order in the deviations of the two means,
-the error of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The
-*delta method* uses sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the
-interval. The influences of a difference are the differences of influences, cluster by cluster, so variance
-that both policies share cancels.
+Standard errors --------------- Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters
+c. T_c and W_c are the cluster's sums in numerator and denominator. If the method divides by the number of
+rows, W_c is the number of rows of the cluster. To first order in the deviations of the two means, the error
+of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta method*
+uses sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval. The
+influences of a difference of two values are the differences of their influences, cluster by cluster, so
+variance that both policies share cancels.
 
 The *bootstrap* draws G clusters with replacement. It uses the standard deviation and the quantiles of the
 ratio over its draws. It costs `draws` passes over the clusters. It is used if the delta method may be
@@ -43,26 +45,25 @@ METHODS: tuple[Method, ...] = ("ips", "self_normalised", "doubly_robust")
 SMOOTH = 1000.0
 """Effective number of clusters from which the delta method is used; below it, the bootstrap.
 
-The effective number of values p is (sum p)^2 / sum p^2, and it is computed for the squared influences and for
-the weights. It is small if few clusters carry most of the sum. Let it be N for both. The mean of the weights
-has a standard error of at most N^-1/2 of itself, 3 percent at 1,000, and the delta method leaves out terms of
-this relative size.
-The skewness of the estimate is at most N^-1/2, so the end of a 95% interval moves by at most (1.96^2 - 1) /
-6 N^-1/2 of a standard error (Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 /
-sqrt(2,000), 2.2 percent.
+The effective number of values p is (sum p)^2 / sum p^2. It is computed for the squared influences and for
+the weights, and the smaller one decides. It is small if few clusters carry most of the sum. If both are N,
+the mean of the weights has a standard error of at most N^-1/2 of itself, 3 percent at 1,000, and the delta
+method leaves out terms of this relative size. The skewness of the estimate is at most N^-1/2, so the end of
+a 95% interval moves by at most (1.96^2 - 1) / 6 N^-1/2 of a standard error (Cornish-Fisher), .015 at 1,000.
+A bootstrap of 1,000 draws scatters by 1 / sqrt(2,000), 2.2 percent.
 """
 
 
 @dataclass(frozen=True)
 class PolicyValue:
-    """An estimated value with its interval.
+    """An estimated value of a policy, or of a difference of two policies, with its interval.
 
     Attributes:
         estimate: mean reward.
         standard_error: estimated standard deviation of the estimate over samples of clusters.
         low: lower end of the interval.
         high: upper end of the interval.
-        level: its nominal coverage.
+        level: nominal coverage of the interval.
         method: estimator of the value.
         clusters: number of clusters.
         interval: method of the standard error and the interval; see the module.
@@ -148,13 +149,13 @@ def value_difference(
 
 
 Log = tuple[ArrayLike, ArrayLike, ArrayLike, Method, ArrayLike | None]
-"""Actions, rewards, propensities, estimator and predicted outcomes."""
+"""Actions, rewards, propensities, name of the estimator, and predicted outcomes."""
 
 
 def _interval(
     laws: Sequence[ArrayLike], log: Log, clusters: ArrayLike | None, *, draws: int, level: float, seed: Seed
 ) -> PolicyValue:
-    """Return the value of one policy, or the value of the first minus that of the second."""
+    """Return the value of the only policy in `laws`, or the value of the first minus that of the second."""
     if draws < 2 or not 0.0 < level < 1.0:
         raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
     place, count = _labels(clusters, np.asarray(log[1]).size)
@@ -185,7 +186,10 @@ def _interval(
 
 
 def _effective(parts: FloatArray) -> float:
-    """Return the effective number of the parts (G,) of a sum: G if all are equal, also if all are zero."""
+    """Return the effective number of the G summands `parts` of a sum, (sum p)^2 / sum p^2.
+
+    It is G if all summands are equal, also if all are zero.
+    """
     largest = parts.max()
     if not largest > 0.0:
         return float(len(parts))
@@ -194,7 +198,7 @@ def _effective(parts: FloatArray) -> float:
 
 
 def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
-    """Return what each row adds to the estimate's numerator (n,) and denominator (n,)."""
+    """Return each row's summand in the numerator (n,) and in the denominator (n,) of the estimate."""
     actions, rewards, propensities, method, outcomes = log
     _checks.one_of(method, METHODS, name="method")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
@@ -228,7 +232,10 @@ def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
 
 
 def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """Return each row's cluster (n,), None if each row is its own, and the number of clusters."""
+    """Return the cluster number of each row (n,), and the number of clusters.
+
+    The first is None if each row is its own cluster.
+    """
     if clusters is None:
         return None, n
     labels = np.asarray(clusters)
@@ -244,7 +251,10 @@ def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 def _by_cluster(
     terms: FloatArray, weights: FloatArray, place: IntArray | None, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sums (count,) of terms and of weights over each cluster."""
+    """Return the sums of `terms` and of `weights` over the rows of each cluster, (count,) each.
+
+    `place` is the cluster number of each row; None means that each row is its own cluster.
+    """
     if weights.sum() <= 0.0:
         raise InvalidData("no row of the log has an arm that the policy chooses")
     if place is None:
@@ -254,7 +264,10 @@ def _by_cluster(
 
 
 def _resampled(terms: FloatArray, weights: FloatArray, *, draws: int, seed: Seed) -> FloatArray:
-    """Return bootstrap copies (draws,) of the ratio: clusters are drawn with replacement."""
+    """Return bootstrap copies (draws,) of the ratio sum(terms) / sum(weights).
+
+    Each copy draws clusters with replacement. It is NaN if its weights add up to zero.
+    """
     rng, count = np.random.Generator(np.random.Philox(key=seed)), len(terms)
     both, sums = np.column_stack([terms, weights]), np.empty((draws, 2))
     for draw in range(draws):  # one draw at a time, so that a million clusters fit in memory

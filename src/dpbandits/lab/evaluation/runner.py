@@ -31,7 +31,7 @@ BANNER = "Evaluation on data that one may look at: these numbers are not a priva
 EnvironmentT = TypeVar("EnvironmentT", bound=Environment)
 
 _LARGEST_BATCH = 4096
-"""Largest number of rounds in a batch, which bounds its memory.
+"""Largest number of rounds in a batch, which bounds the memory of a batch.
 
 Between two releases a policy answers all rounds in the same way, so batches may be cut anywhere.
 """
@@ -73,7 +73,7 @@ class RunResult(Seen):
 
     @property
     def mean_reward(self) -> float:
-        """Mean of `expected` over rounds; of `rewards` if `expected` is unknown."""
+        """Mean of `expected` over rounds, or of `rewards` if `expected` is unknown."""
         return float(np.mean(self.rewards if self.expected is None else self.expected))
 
     def __repr__(self) -> str:
@@ -118,18 +118,18 @@ class Repetitions(Seen):
 
     @property
     def mean_rewards(self) -> FloatArray:
-        """Mean reward of each run (R,)."""
+        """Mean reward of each of the R runs, shape (R,)."""
         return np.array([result.mean_reward for result in self.results])
 
     @property
     def uniform_rewards(self) -> FloatArray | None:
-        """Exact mean reward of a uniformly random policy in each run's environment (R,); None if unknown."""
+        """Exact mean reward of uniformly random choice in each of R runs, (R,); None if unknown."""
         means = [np.mean(result.uniform) for result in self.results if result.uniform is not None]
         return np.array(means) if len(means) == len(self.results) else None
 
     @property
     def cumulative_regret(self) -> FloatArray | None:
-        """Pseudo-regret of each run summed up to every round (R, T); None if unknown."""
+        """Pseudo-regret of each of R runs, summed up to each of T rounds, shape (R, T); None if unknown."""
         regrets = [result.regret for result in self.results if result.regret is not None]
         return np.cumsum(regrets, axis=1) if len(regrets) == len(self.results) else None
 
@@ -153,9 +153,10 @@ def run(
     """Run a new policy for the first `rounds` rounds of an environment.
 
     All rounds between two boundaries are asked in one batch, before any of their rewards is told. This gives
-    the same result as single rounds if the policy's releases change only at these boundaries. A policy has
-    them in its attribute `batch_boundaries`; a policy without it runs one round at a time. If a policy has
-    `user_ids`, every round names its user, from the environment's `users(start, stop)`, or else a new user.
+    the same result as single rounds if the policy's releases change only at these boundaries. A policy
+    states its boundaries in the attribute `batch_boundaries`; a policy without this attribute runs one round
+    at a time. If a policy has `user_ids`, every round names its user, from the environment's `users(start,
+    stop)`, or else a new user.
 
     Args:
         policy: Policy that has not been asked yet.
@@ -165,8 +166,8 @@ def run(
         progress: True to show progress on standard error.
 
     Raises:
-        InvalidParameter: The environment has fewer rounds, the boundaries do not increase, or an argument has
-            another type.
+        InvalidParameter: The environment has fewer rounds, the boundaries do not increase, or an argument
+            has the wrong type.
     """
     if not hasattr(policy, "ask_batch"):
         raise InvalidParameter(
@@ -244,7 +245,7 @@ def repeat(
         rounds, boundaries, progress: See `run`. Progress counts seeds.
 
     Raises:
-        InvalidParameter: There are no seeds, `jobs` is 0, or an argument has another type.
+        InvalidParameter: There are no seeds, `jobs` is 0, or an argument has the wrong type.
         MissingExtra: `jobs` is not 1 and joblib is not installed.
     """
     for what, given, said in (
@@ -267,13 +268,13 @@ def repeat(
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
-    """Yield the results of calls, in order or as they end. Calls must be picklable if `jobs` is not 1.
+    """Run the calls in processes, and yield their results. Calls must be picklable if `jobs` is not 1.
 
     Args:
         calls: Independent calls.
         jobs: Number of processes, through joblib; -1 for all cores. A joblib backend that is active around
             this call, such as a Dask cluster, is used.
-        ordered: True for the order of the calls.
+        ordered: True yields results in the order of the calls; False as soon as each call ends.
 
     Raises:
         InvalidParameter: `jobs` is 0.
@@ -292,7 +293,9 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Make `in_processes` use a Dask cluster inside the block; with None it uses this machine's processes.
+    """Make `in_processes` use a Dask cluster inside a `with` block.
+
+    With None it uses this machine's processes.
 
     Raises:
         InvalidParameter: No scheduler answers at the address; see `dpbandits._dask.connected`.
@@ -308,7 +311,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def _placed(place: int, one: Callable[[Seed], RunResult], seed: Seed) -> tuple[int, RunResult]:
-    """Return a run with its place among the seeds, because results arrive in any order."""
+    """Return `place`, the seed's position among the seeds, and the run; results arrive in any order."""
     return place, one(seed)
 
 
@@ -328,7 +331,7 @@ def _users(environment: Environment, start: int, stop: int) -> list[str]:
 
 
 def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:
-    """Return increasing batch edges from 0 to `total`."""
+    """Return increasing batch edges from 0 to `total`, the number of rounds."""
     given = getattr(policy, "batch_boundaries", None) if boundaries is None else boundaries
     if given is None:
         return list(range(total + 1))

@@ -8,18 +8,18 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["FIRST_REPORT_SEED", "report_seeds"]
 
 FIRST_REPORT_SEED = 1_000_000
-"""First seed whose results are reported. Smaller seeds choose constants."""
+"""First seed whose results are reported. Smaller seeds are for choosing constants."""
 
 
 @worded
 def report_seeds(first: int, reps: int, *, tuning: bool = False) -> tuple[Seed, ...]:
-    """Return the `reps` seeds first, first + 1, ..., all on the same side of `FIRST_REPORT_SEED`.
+    """Return the `reps` seeds first, first + 1, ..., all below `FIRST_REPORT_SEED` or all from it on.
 
     Args:
         first: First seed.
         reps: Number of seeds, at least one.
         tuning: True for seeds that choose constants, below `FIRST_REPORT_SEED`; False for seeds that are
-            reported, from it on.
+            reported, from `FIRST_REPORT_SEED` on.
 
     Raises:
         InvalidParameter: A seed is on the wrong side. Results on the seeds that chose the constants are

@@ -26,9 +26,9 @@ _LEAST_SIGNAL = 3.0
 
 
 def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
-    """Return means over the first axis and their standard errors, as numbers, or as lists for curves.
+    """Return means over the first axis (runs) and their standard errors.
 
-    Standard errors of a single run are NaN.
+    Both are numbers, or lists if each run has a curve. Standard errors of a single run are NaN.
     """
     runs = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(values.shape[1:], np.nan)
@@ -51,7 +51,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
-        """Return the mean and standard error of values (R,).
+        """Return the mean of R values, shape (R,), and its standard error.
 
         >>> Estimate.of([1.0, 2.0, 3.0])
         Estimate(mean=2.0, standard_error=0.577..., n=3)
@@ -65,7 +65,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Share:
-    """Retained uplift: a policy's uplift over random choice as a share of the reference's.
+    """Retained uplift: a policy's uplift over random choice as a share of the reference policy's uplift.
 
     Attributes:
         share: Mean uplift of the policy divided by mean uplift of the reference. It is NaN if the
@@ -85,7 +85,7 @@ class Share:
 
 
 def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> Share:
-    """Return the retained uplift of a policy: its uplift over random choice as a share of the reference's.
+    """Return the retained uplift: a policy's uplift over random choice, as a share of the reference's.
 
     Let A = policy - uniform and B = reference - uniform for each run. The share is mean A / mean B. Its
     standard error is that of the mean of A - share B, divided by mean B. This is the delta method, and it
@@ -117,7 +117,7 @@ def share_kept(policy: ArrayLike, reference: ArrayLike, uniform: ArrayLike) -> S
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """Results of one policy.
+    """Results of one policy, as means over runs.
 
     Attributes:
         name: Name of the policy.
@@ -161,7 +161,7 @@ class Summary:
         environment: Name of the environment.
         n_rounds: Number of rounds of a run.
         tuning: True if the seeds are for choosing constants; do not report such numbers.
-        reference: Name of the policy to whose uplift the others are compared, or None.
+        reference: Name of the policy whose uplift is the divisor of the others' retained uplift, or None.
         rows: One row per policy.
         banner: Statement that this is no release.
     """
@@ -248,7 +248,7 @@ def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
 
 
 def _with_error(value: float, error: float) -> str:
-    """Return the error with two digits and the value to the same place; a NaN error is left out."""
+    """Return "value ± error", rounded to two digits of the error. A NaN error is omitted."""
     if math.isnan(error):
         return f"{value:.4g}"
     if not (math.isfinite(error) and error > 0):

@@ -1,7 +1,8 @@
 """Simulated local policies that also learn from sources, which are auxiliary data sets of other users.
 
-The sums of reports are sampled directly, as in `evaluation.crowds`, and have status `simulated`. Regret is
-that of the target's users only, and uses mean rewards that no server sees.
+The users for whom the policy decides are the target's users. The sums of reports are sampled directly, as in
+`evaluation.crowds`, and have status `simulated`. Regret is that of the target's users only, and uses mean
+rewards that no server sees.
 """
 
 from collections.abc import Sequence
@@ -33,32 +34,35 @@ from dpbandits.privacy.reports import FloatingLaplace
 __all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_transfer"]
 
 _PUBLISHED_VERSIONS = 100
-"""Number of versions of a source for Algorithm 3, which changes rarely; its target has as many in studies."""
+"""Number of versions into which a source's reports are divided for Algorithm 3 of Ma2025.
+
+Its tree changes rarely. In studies, the target has the same number of versions.
+"""
 
 
 class SourcePeople(Sized, Protocol):
     """Users of a source; see `dpbandits.lab.worlds.transfer`."""
 
     def propensities(self) -> FloatArray | None:
-        """Return the probabilities of the arms (K,); None if they depend on the context."""
+        """Return the probabilities of choosing the K arms (K,); None if they depend on the context."""
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Return contexts (n, dim), mean rewards (n, K) and arms (n,) of n users."""
+        """Sample n users; return contexts (n, dim), mean rewards (n, K) of K arms, and chosen arms (n,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSource:
-    """One source of a simulated target.
+    """One source (auxiliary data set of other users) of a simulated target.
 
     Attributes:
         people: Distribution of the source's users and of their arms.
         n_users: Number of the source's users.
-        epsilon: Privacy loss of each of its reports.
-        chooser: Party that chose the arms: "behaviour" for the source's behaviour policy, or "server" for its
-            server.
-        depth: Depth of the source's bins; None for the public rule.
+        epsilon: Privacy loss of each of the source's reports.
+        chooser: Party that chose the arms: "behaviour" for the source's behaviour policy, or "server" for
+            its server.
+        depth: Depth of the source's bins; None computes it by the public rule of `SourceSpec`.
         start: Number of target users before the source's first report.
-        span: Number of target users over which its reports are spread evenly; 0 for all at once.
+        span: Number of target users over which the source's reports are spread evenly; 0 for all at once.
 
     Raises:
         InvalidParameter: A number is outside its range, or `chooser` is unknown.
@@ -93,7 +97,7 @@ def simulate_transfer(
     snapshots: tuple[int, ...] = (),
     watched: FloatArray | None = None,
 ) -> SimulationResult:
-    """Simulate a target with sources.
+    """Simulate a target crowd that also learns from sources.
 
     Args:
         spec: Spec of the target, with the learner `questions`, `tree`, or one of Ma2025 for its Algorithm 3.
@@ -163,7 +167,7 @@ class SourceFeed:
         self._sent = self._version = 0
 
     def give(self, tree: TransferTree | QuestionLearner, *, seen: int) -> None:
-        """Send the source's reports that are due after `seen` target users."""
+        """Add to `tree` the evidence of the source's reports that are due after `seen` target users."""
         one = self._one
         share = 1.0 if one.span == 0 else min(1.0, max(0, seen - one.start) / one.span)
         due = int(share * one.n_users) if seen >= one.start else 0
@@ -175,7 +179,7 @@ class SourceFeed:
         tree.jump_start()
 
     def report(self, due: int) -> None:
-        """Send the reports of the first `due` users of the source that have not reported."""
+        """Send the reports of those among the first `due` users of the source who have not reported yet."""
         spec, leaves = self.spec.reports, self.rule.partition.leaves
         step = self.spec.reports_per_version if self.spec.chooser == "server" else due - self._sent
         while self._sent < due:
@@ -196,7 +200,7 @@ class SourceFeed:
 def _published(
     spec: Spec, sources: Sequence[SimulatedSource], *, n_users: int, seed: int, floating: bool
 ) -> Ma2025TransferRule | Ma2025Rule:
-    """Return Algorithm 3's tree after it has learned from its sources."""
+    """Return the tree of Ma2025's Algorithm 3 after it has learned from its sources."""
     kind: Any = Ma2025Rule if spec.learner == "ma2025-printed" else Ma2025TransferRule
     rule: Ma2025TransferRule | Ma2025Rule = kind(
         partition=spec.protocol.bins.partition(),
