@@ -2,7 +2,7 @@
 
 - `along_rounds`, `along_epsilons`: run policies in worlds and draw their rewards or regret.
 - `released`: draw a policy's predictions along one or two columns of a context.
-- `budget_left`: draw what accounts have spent.
+- `budget_left`: draw how much of their privacy budget accounts have spent.
 
 The colours are Okabe and Ito's, which colour-blind readers can distinguish. Every line has its own dash and
 mark, and maps use one scale of lightness, so that pictures are readable in grey. The foot of each picture
@@ -78,7 +78,7 @@ LINES: tuple[tuple[str, Any, str], ...] = (
     ("amber", (0, (1, 1)), "P"),
     ("sky", (0, (8, 3)), "X"),
 )
-"""Colours, dashes and marks of lines, in order. Lines can be distinguished in grey."""
+"""Colour, dash and mark of the first line, the second, and so on. Lines can be distinguished in grey."""
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -120,7 +120,7 @@ def new_figure(
 
 @cache
 def _picture() -> "type[Figure]":
-    """Return a class of figures that notebooks show with any backend."""
+    """Return the class of figures, which notebooks show with any matplotlib backend."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -241,7 +241,7 @@ def along_rounds(
     """Run policies in worlds, and draw the mean reward so far, or the cumulative regret, by round.
 
     The figure has one panel per world and one line per policy. With several seeds, a band shows two standard
-    errors. The picture is an evaluation, not a release, and says so.
+    errors. The picture is an evaluation, not a release, and its foot says so.
 
     Args:
         policies: For each name, a function (world, seed) -> fresh policy; see `lab.evaluation.repeat`.
@@ -343,7 +343,7 @@ _MEASURES = {"reward": "mean reward", "regret": "regret"}
 
 
 def _curves(run: Repetitions, what: Measure) -> FloatArray:
-    """Return, for every run, the mean reward so far or the cumulative regret, shape (R, T).
+    """Return the mean reward so far, or the cumulative regret, of R runs over T rounds, shape (R, T).
 
     The mean reward uses expected rewards if they are known.
     """
@@ -365,7 +365,10 @@ def _several(named: Mapping[str, Any], name: str, instead: str) -> Mapping[str, 
 def _figure_of(
     worlds: Mapping[str, MakeWorld] | MakeWorld, what: Measure
 ) -> "tuple[Figure, list[Axes], Mapping[str, MakeWorld]]":
-    """Return a figure, its axes, and worlds by name; the name is empty if the world has its own."""
+    """Return a figure, its axes, and functions that make worlds, by name.
+
+    A single function has the empty name, because its world has a name of its own.
+    """
     _checks.one_of(what, ("reward", "regret"), name="what")
     instead = "lambda seed: lab.worlds.load(name, seed=seed), or a dict of such functions"
     places = {"": worlds} if callable(worlds) else _several(worlds, "worlds", instead)
@@ -375,7 +378,7 @@ def _figure_of(
 # -- what was released -----------------------------------------------------------------------------
 
 _STEPS = {1: 101, 2: 61}
-"""Number of places along a range, by the number of columns that are shown."""
+"""Number of values of a column at which predictions are drawn, by the number of columns of the picture."""
 
 _GROUNDS = {
     "enforced": "Computed from what was released only.",
@@ -491,8 +494,8 @@ class _Asked:
     """Predictions that a picture shows.
 
     Attributes:
-        predict: Function from a table to means and standard deviations.
-        columns: Declaration of each column, or its ends for a column of a box.
+        predict: Function from a table of contexts to means and standard deviations.
+        columns: Declaration of each column, or (low, high) for a column of a box.
         labels: Labels of the arms; one empty label for a policy over points.
         grounds: Text on the data from which predictions are computed.
     """
@@ -528,7 +531,10 @@ class _Asked:
         return cls(at_points, ends, ("",), grounds)
 
     def lines(self, name: Any, place: Sequence[Any], mean: FloatArray, sd: FloatArray) -> "Figure":
-        """Draw one line per arm along one column, from means and deviations (n, K)."""
+        """Draw one line per arm along one column.
+
+        Means and deviations of K arms at n values of the column have shape (n, K).
+        """
         figure, (ax,) = new_figure()
         for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
             style: dict[str, Any] = {"colour": colour, "label": str(self.labels[arm])}
@@ -544,7 +550,7 @@ class _Asked:
         return figure
 
     def maps(self, names: Sequence[Any], places: Sequence[Sequence[Any]], mean: FloatArray) -> "Figure":
-        """Draw one map per arm over two columns, from means (n, K)."""
+        """Draw one map per arm over two columns, from means at n pairs of values, (n, K) for K arms."""
         figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
         sides = [
             np.arange(len(place), dtype=np.float64) if isinstance(self.columns[name], Categories) else place
@@ -565,7 +571,7 @@ class _Asked:
 
 
 def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
-    """Return the places at which a column is evaluated."""
+    """Return the values of a column at which predictions are drawn: `steps` numbers, or all categories."""
     if isinstance(column, Categories):
         return list(column.values)
     if isinstance(column, Range | tuple):

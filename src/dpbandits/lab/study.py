@@ -35,7 +35,7 @@ __dir__ = names_of(__name__)
 Record = dict[str, Any]
 Row = dict[str, Any]
 Progress = Callable[[int, int], None]
-"""Function that is called with (done, total) after every repetition."""
+"""Function that is called with (done, total), two numbers of repetitions, after every repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,10 @@ class Cell:
         return {}
 
     def simulate(self, seed: Seed) -> Record:
-        """Run one repetition. The cell must be picklable, so that other processes can run it."""
+        """Run one repetition, and return its record.
+
+        The cell must be picklable, so that other processes can run it.
+        """
         raise NotImplementedError
 
     def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
@@ -106,12 +109,12 @@ class Runs:
         return list(self.cell.rows(self.records))
 
     def values(self, name: str) -> FloatArray:
-        """Return the values of `name` in all records, numbers (R,) or curves (R, T)."""
+        """Return the values of `name` in all R records: numbers (R,), or curves (R, T) of T values each."""
         return values_of(self.records, name)
 
 
 def values_of(records: Sequence[Record], name: str) -> FloatArray:
-    """Return the values of `name` in all records, numbers (R,) or curves (R, T)."""
+    """Return the values of `name` in all R records: numbers (R,), or curves (R, T) of T values each."""
     return np.array([record[name] for record in records], dtype=np.float64)
 
 
@@ -154,8 +157,8 @@ def run_cells(
     Args:
         cells: Cells, different in name or settings.
         seeds: Seeds, all different.
-        path: File of JSON lines, to which records are appended; None saves nothing. Pass one `KeptRecords` to
-            many calls to read the file once.
+        path: File of JSON lines, to which records are appended; None saves nothing. If you call `run_cells`
+            many times, pass the same `KeptRecords` to read the file once.
         jobs: Number of processes; see `in_processes`.
         resume: Use the records that the file contains; False runs everything again.
         progress: Function that is called after every repetition; see `Progress`.
@@ -188,7 +191,10 @@ def run_cells(
 
 
 def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
-    """Return the fingerprint of cell, settings and seed, with the seed, for every seed."""
+    """Return a pair (fingerprint, seed) for every seed.
+
+    The fingerprint is of the cell's name and settings, and the seed.
+    """
     name, settings = cell.name, cell.settings
     texts = (json.dumps([name, settings, seed], sort_keys=True) for seed in seeds)
     keys = (hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts)
@@ -198,7 +204,7 @@ def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
 def _groups(
     cells: Sequence[Cell], seeds: Sequence[Seed], found: Mapping[str, Record]
 ) -> Iterator[tuple[Cell, list[tuple[str, Seed]]]]:
-    """Yield each cell with its missing keys and seeds, at most `at_once` at a time."""
+    """Yield each cell with its (fingerprint, seed) pairs without a record, at most `at_once` at a time."""
     for cell in cells:
         missing = [(key, seed) for key, seed in _keys(cell, seeds) if key not in found]
         for start in range(0, len(missing), cell.at_once):

@@ -6,7 +6,7 @@ Examples::
     twin(policy, room="local")       # same users, arms and epsilon, simulated with local privacy
     twin(spec, room="central")       # a spec's users and epsilon, with a trusted server
 
-No data is copied, no account is charged, and the twin does not start from what the policy learned. A twin has
+A twin starts without data: it does not get what the policy learned, and no account is charged for it. It has
 the same methods `ask`, `tell` and `predict`.
 """
 
@@ -31,10 +31,10 @@ from dpbandits.tables import Schema
 __all__ = ["twin"]
 
 DELTA = 1e-6
-"""Delta of a central guarantee that is made from a guarantee without a delta."""
+"""Delta of the central guarantee of a twin, if the policy's guarantee has no delta."""
 
 _CRUMB = 1.0 - 1e-9
-"""Factor that keeps rounded parts of an epsilon from adding up to more than the whole."""
+"""Factor on parts of an epsilon, so that rounded parts do not add up to more than the whole."""
 
 
 def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **changes: Any) -> Any:
@@ -96,7 +96,10 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 
 
 def _with_actions(policy: GPBandit, room: str, changes: dict[str, Any]) -> GPBandit:
-    """Return the policy's twin with the same actions and value; raise InvalidParameter for devices."""
+    """Return the twin of a policy with actions, with the same actions and value function.
+
+    Raise InvalidParameter for a local twin, which does not exist.
+    """
     if room == "local":
         raise InvalidParameter("a policy with actions= has no local twin")
     given = policy.arguments(policy.to_config())
@@ -125,7 +128,10 @@ def _asked(policy: Any) -> dict[str, Any]:
 
 
 def _joint(policy: Any) -> JointDP | None:
-    """Return the guarantee of the central twin; None if the caller has to pass one."""
+    """Return the guarantee of the central twin.
+
+    None if the policy has none, so that the caller must pass one.
+    """
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):
         return privacy if privacy.delta else replace(privacy, delta=DELTA)
@@ -146,7 +152,12 @@ def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
 
 
 def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
-    """Return the same policy at the largest epsilon, with its parts in proportion and without a guarantee."""
+    """Return explore-then-commit with almost no noise.
+
+    It has the largest epsilon, divided between its parts in the same proportion.
+
+    It gives no guarantee.
+    """
     given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
     if policy.tuning.release == "marginals":

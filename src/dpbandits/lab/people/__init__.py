@@ -1,1 +1,1 @@
-"""The study of real people: deciding about the rows of a table, and its report."""
+"""Study of a table of users: run policies that decide about its rows, and report the cost of privacy."""

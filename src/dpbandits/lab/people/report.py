@@ -1,4 +1,4 @@
-"""Report of a table study: a self-contained page, pictures as files, and numbers as JSON."""
+"""Report of a table study: a self-contained HTML page, pictures as files, and numbers as JSON."""
 
 import html
 import json
@@ -40,7 +40,7 @@ FILES = ("report.html", "result.json", "learning.png", "epsilon.png", "attack.pn
 
 
 def headline(result: TableStudyResult) -> str:
-    """Return one sentence with the number of decisions and a bound on an attacker's guesses."""
+    """Return a sentence with the number of decisions and a bound on an attacker's correct guesses."""
     percent = percent_up(result.guarantee.membership_bound())
     people = f"Each run of the private policy: {result.decisions}"
     if result.guarantee.status != "enforced":
@@ -55,12 +55,12 @@ def headline(result: TableStudyResult) -> str:
 
 
 def percent_up(bound: float) -> float:
-    """Return a bound on a probability in percent, rounded up to one digit, so that it stays a bound."""
+    """Return an upper bound on a probability in percent, rounded up to one decimal."""
     return float(np.ceil(1000.0 * bound - 1e-9) / 10.0)
 
 
 def share_text(share: Share | None) -> str:
-    """Return a share in percent with its standard error, or a dash if there is none."""
+    """Return a retained uplift in percent with its standard error, or a dash if it is unknown."""
     if share is None or not np.isfinite(share.share):
         return "–"
     error = f" ± {100 * share.standard_error:.1f}" if np.isfinite(share.standard_error) else ""
@@ -68,7 +68,10 @@ def share_text(share: Share | None) -> str:
 
 
 def sweep_columns(result: TableStudyResult) -> dict[str, dict[float, Compared]]:
-    """Return the private policies by name and epsilon: the studied one first, then the simple ones."""
+    """Return the runs of each private policy, by its name and epsilon.
+
+    The studied policy comes before the simple ones.
+    """
     columns = {PRIVATE: result.private}
     for (name, epsilon), one in result.crude.items():
         columns.setdefault(name, {})[epsilon] = one
@@ -76,13 +79,17 @@ def sweep_columns(result: TableStudyResult) -> dict[str, dict[float, Compared]]:
 
 
 def table_rows(result: TableStudyResult) -> list[tuple[str, Estimate, Share | None]]:
-    """Return (name, reward, share) for each row of the main table, from random choice to the ceiling."""
+    """Return (name, mean reward, retained uplift) for each row of the main table.
+
+    The rows are random choice, the best constant arm, the private and the non-private policy, and the
+    supervised model.
+    """
     shown = [result.policies[key] for key in (RANDOM, CONSTANT, result.epsilon, NON_PRIVATE)]
     return [*((one.run.name, one.reward, one.share) for one in shown), (CEILING, result.ceiling, None)]
 
 
 def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
-    """Return one flat row per policy and epsilon, with standard errors of reward and share."""
+    """Return one flat row per policy and epsilon, with reward, retained uplift and their standard errors."""
 
     def row(name: str, epsilon: float | None, reward: Estimate, share: Share | None) -> dict[str, Any]:
         return {
@@ -108,7 +115,7 @@ def to_json_rows(result: TableStudyResult) -> list[dict[str, Any]]:
 
 
 def to_json(result: TableStudyResult) -> dict[str, Any]:
-    """Return all measurements, for `result.json`."""
+    """Return all measurements as a JSON-ready dictionary, for `result.json`."""
     return {
         "banner": BANNER,
         "table": result.table,
@@ -138,8 +145,8 @@ def write_report(
         result: Result of the study.
         folder: Folder of the report; it is created if it does not exist.
         command: Command that the page shows.
-        drawn: Dictionary for pictures that do not depend on the attacks. Pass the same one to draw them once
-            for two reports of one study.
+        drawn: Dictionary in which pictures that do not depend on the attacks are kept. If you write two
+            reports of one study, pass the same dictionary to draw them once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept = {} if drawn is None else drawn

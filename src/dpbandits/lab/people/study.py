@@ -56,18 +56,22 @@ __all__ = [
 ]
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
-"""Epsilons at which the retained uplift is shown."""
+"""Default epsilons at which the study runs the private policies."""
 
 _TRIALS_A_STEP = 10
-"""Number of attack trials that take about as long as a run of one seed; a trial ends at the first release."""
+"""Number of attack trials that one step of the progress bar counts.
+
+A trial ends at the first release, so that this number takes about as long as a run of one seed.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableConstants:
-    """Public constants of the policies that this study compares, one set for every table.
+    """Constants of one policy in this study, private or non-private. They are the same for every table.
 
     `reproduction/tuning/table_study.py` chose them on the synthetic table `synthetic-income` and tuning
-    seeds, never on a real table. The private and the non-private policy had the same grid.
+    seeds, never on a real table. The private and the non-private policy had the same grid of candidate
+    values.
 
     Args:
         lengthscale: Lengthscale of the kernel, for columns scaled to [0, 1].
@@ -90,12 +94,16 @@ PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 NON_PRIVATE_CONSTANTS = TableConstants(thompson_scale=0.0)
 
 FEWEST_TRIALS = 20
-"""Smallest number of guesses of an attack. With 20, all true answers are equal once in 500,000 attacks."""
+"""Smallest number of guesses of an attack.
+
+With 20, the true answers of all guesses are equal in one of 500,000 attacks.
+"""
 
 UPDATE_GROWTH = 0.02
-"""Growth of the rounds between updates of the non-private policy.
+"""Share of the rounds so far after which the non-private policy learns again.
 
-Updates after every 2% more rounds are faster than updates in every round, and no worse."""
+Updates after every 2% more rounds are faster than updates in every round, and no worse.
+"""
 
 RANDOM, CONSTANT, NON_PRIVATE, PRIVATE = "random", "best constant arm", "non-private", "private"
 CEILING = "supervised ceiling"
@@ -104,14 +112,17 @@ CRUDE: dict[str, type[PrivateRidge | CellHistogram]] = {
     "private ridge": PrivateRidge,
     "private histogram": CellHistogram,
 }
-"""Simple private baselines, which take an hour or an afternoon to write."""
+"""Classes of the simple private baselines, by name in the report."""
 
 Maker = Callable[..., Policy]
-"""Function (table, seed, noise_seed=) -> policy. `noise_seed` seeds simulated noise, by default `seed`."""
+"""Function (table, seed, noise_seed=) -> policy.
+
+`noise_seed`, by default `seed`, is the seed of simulated noise.
+"""
 
 
 def table_features(schema: Schema, n_arms: int, constants: TableConstants) -> ArmFeatures:
-    """Return separate Mercer features of the context for every arm."""
+    """Return Mercer features of the context, a separate set of weights for every arm."""
     kernel = context_kernel(
         schema.domain, lengthscale=constants.lengthscale, correlation=constants.category_correlation
     )
@@ -137,8 +148,8 @@ def private_policy(
         seed: Seed of the policy.
         privacy: Guarantee of the policy.
         noise: Source of noise.
-        constants: Settings of a policy that learns by features. None uses marginal tables, the default of
-            `GPBandit`.
+        constants: Settings of a policy that learns by features. None creates a policy that learns by
+            marginal tables, the default of `GPBandit`.
         census: See `GPTuning`.
     """
     if constants is None:
@@ -162,7 +173,7 @@ def private_policy(
 def non_private_policy(
     table: TableBandit, seed: Seed, *, constants: TableConstants = NON_PRIVATE_CONSTANTS
 ) -> FeatureGPUCB:
-    """Create the policy without privacy, on features."""
+    """Create the non-private policy of this study, which learns by features."""
     return FeatureGPUCB(
         features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
@@ -176,7 +187,7 @@ def non_private_policy(
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs and retained uplift of one policy."""
+    """Runs of one policy, and its retained uplift."""
 
     run: Repetitions
     share: Share
@@ -219,14 +230,14 @@ class TableStudyResult:
 
     @property
     def decisions(self) -> str:
-        """Text on the number of decisions of a run and per user."""
+        """Text with the number of decisions of a run, and the largest number about one person."""
         if self.rounds_per_user == 1:
             return f"{self.horizon:,} people, one decision each"
         return f"{self.horizon:,} decisions, at most {self.rounds_per_user} about one person"
 
     @property
     def private(self) -> dict[float, Compared]:
-        """Private policies by epsilon."""
+        """Runs of the private policy, by epsilon."""
         return {key: one for key, one in self.policies.items() if not isinstance(key, str)}
 
 
@@ -282,7 +293,7 @@ class TableStudy:
 
     @property
     def _attack_steps(self) -> int:
-        """Number of progress steps of the attack on the private policy."""
+        """Number of progress steps that the attack on the private policy takes."""
         return -(-2 * self.attack_trials // _TRIALS_A_STEP)
 
     def _run(
@@ -353,7 +364,7 @@ class TableStudy:
         attacks = {}
 
         def counted(calls: Sequence[Callable[[], FloatArray]]) -> Iterator[FloatArray]:
-            """Yield views of trials in order, and show progress.
+            """Run the trials of an attack; yield what the attacker sees in each, in order, and show progress.
 
             Only the attack on the private policy has several calls.
             """
@@ -370,9 +381,10 @@ class TableStudy:
         return replace(result, attacks=attacks)
 
     def _attack(self, maker: Maker, environment: TableBandit, rounds: int, run: Any) -> Guesses:
-        """Attack the reward of the first user, after the private policy's first release.
+        """Guess the first user's reward from the policy's first release, many times; return the guesses.
 
-        Public coins are the same in every trial, because the attacker knows them. Noise is fresh in each.
+        Public coins are the same in every trial, because the attacker knows them. Every trial has fresh
+        noise.
         """
         return attack_reward(
             partial(_of_trial, maker, environment, self.seed),

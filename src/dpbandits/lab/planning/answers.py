@@ -9,6 +9,7 @@ A world's share is its mean over users and noise. Every world is run twice, with
 
 | symbol | meaning |
 |---|---|
+| m | mean share of the W simulated worlds |
 | v | variance of one run within a world: half the squared difference of its two runs |
 | s | variance of the worlds' means |
 | b | variance between worlds: s - v/2 |
@@ -17,17 +18,15 @@ A world's share is its mean over users and noise. Every world is run twice, with
 | f | factor on the width of the interval |
 | t | quantile of Student's distribution |
 
-The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), where m is the mean share. Few
-worlds estimate b and v poorly. So b/r and v/r are shrunk towards their means along the curve and towards
-typical values.
+The share of the next world after W worlds lies within m -+ f t sqrt(b + s/W + d^2 r). Few worlds estimate b
+and v poorly. So b/r and v/r are shrunk towards their means along the curve and towards typical values.
 
-Constants
----------
-`reproduction/tuning/plan_constants.py` chose `OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES` and `WITHIN`
-on the worlds of `reproduction/tuning/plan_tuning`. It takes the b, d and f with the narrowest median
-interval, where the f of each world is chosen by the others and 94% of the shares must be covered. This is
-more than `LEVEL`, because these worlds are few and users' worlds differ from them. For facts with rates, only
-true shares that are known to .05 are judged. `reproduction/studies/plan.py` measures the coverage elsewhere.
+Constants --------- `reproduction/tuning/plan_constants.py` chose `OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`,
+`OF_TABLES` and `WITHIN` on the worlds of `reproduction/tuning/plan_tuning`. It takes the b, d and f with the
+narrowest median interval, under the condition that the intervals cover 94% of the shares. The f that is used
+in each world is chosen on the other worlds. 94% is more than `LEVEL`, because these worlds are few and
+users' worlds differ from them. For facts with rates, only true shares that are known to .05 are judged.
+`reproduction/studies/plan.py` measures the coverage on other worlds.
 """
 
 from collections.abc import Sequence
@@ -43,15 +42,15 @@ from dpbandits._typing import FloatArray
 __all__ = ["LEVEL", "Curve", "predicted", "shares_of"]
 
 LEVEL = 0.9
-"""Level of the intervals."""
+"""Probability with which an interval contains the next world's share."""
 
 
 class Apart(NamedTuple):
-    """Typical spread of shares between worlds from one source.
+    """Typical spread of the retained uplift ("share") between worlds from one source.
 
     Attributes:
-        between: Standard deviation of their shares.
-        shapes: Deviation between their mean share and a world of another shape, at a share of one half.
+        between: Standard deviation of the worlds' shares.
+        shapes: Deviation of a world of another shape from the worlds' mean share, at a share of one half.
         edge: Factor on variances at shares 0 and 1; it is 1 at a share of one half.
         factor: Factor on the width of intervals.
     """
@@ -66,37 +65,47 @@ OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
 OF_RATES = Apart(between=0.02, shapes=0.07, edge=0.4, factor=1.01)
 OF_SEGMENTS = Apart(between=0.02, shapes=0.04, edge=0.03, factor=1.1)
 OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
-"""Spread by source of worlds: facts without rates, facts with every arm's rate, facts with rates by segment,
-and a table."""
+"""Spread between worlds by their source.
+
+`OF_FACTS` is for facts without rates, `OF_RATES` for facts with every arm's rate, `OF_SEGMENTS` for facts
+with rates by segment, and `OF_TABLES` for a table.
+"""
 
 WITHIN = 0.19
-"""Typical standard deviation of one run's share within its world."""
+"""Typical standard deviation of a run's retained uplift around the mean of its world."""
 
 COUNTS = 4.0
-"""Weight of the typical variance, as a number of worlds."""
+"""Weight of a typical variance when it is averaged with measured ones, as a number of worlds."""
 
 LEAST, MOST = -0.3, 1.1
-"""Bounds to which the share of one run, and every returned share, is clipped."""
+"""Bounds to which the retained uplift of each run, and each predicted one, is clipped."""
 
 _LEAST_UPLIFT = 0.25
-"""Smallest divisor of a world's share, relative to the mean non-private uplift.
+"""Smallest divisor of a world's retained uplift, as a multiple of the mean non-private uplift of all worlds.
 
-A ratio with a divisor near zero is meaningless."""
+A ratio with a divisor near zero is meaningless.
+"""
 
 Along = Literal["epsilon", "people"]
 
 
 def best_of(rewards: Sequence[FloatArray]) -> FloatArray:
-    """Return the mean rewards (W, runs) of the policy that earns most in each world over all its runs."""
+    """Return the mean rewards (W, runs) of the best policy in each of W worlds.
+
+    It is the policy that earns most in the world over all runs. `rewards` has one array (W, runs) per
+    policy.
+    """
     each = np.stack(rewards)
     best = each.mean(axis=2).argmax(axis=0)
     return np.asarray(each[best, np.arange(each.shape[1])])
 
 
 def shares_of(reward: FloatArray, whole: FloatArray, uniform: FloatArray) -> FloatArray:
-    """Return the retained uplift (W, 2) of both runs in every world, from mean rewards (W, 2).
+    """Return the retained uplift (W, 2) of the two runs in each of W worlds.
 
-    The divisor is the non-private uplift over both runs, because it is a property of the world.
+    The arguments are mean rewards (W, 2) of the private policy, of the non-private policy (`whole`), and of
+    random choice. The divisor is the non-private uplift over both runs, because it is a property of the
+    world.
     """
     uplift = (whole - uniform).mean(axis=1, keepdims=True)
     own = (reward - whole) / np.maximum(uplift, _LEAST_UPLIFT * uplift.mean())
@@ -106,6 +115,8 @@ def shares_of(reward: FloatArray, whole: FloatArray, uniform: FloatArray) -> Flo
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     """Predicted retained uplift ("share") as a function of epsilon or of the number of users.
+
+    The curve has E places. The prediction comes from W worlds with R runs each.
 
     Attributes:
         along: Name of the horizontal axis.
@@ -130,9 +141,11 @@ class Curve:
     simulated: FloatArray = field(repr=False, compare=False)
 
     def first(self, target: float) -> float | None:
-        """Return the smallest place at which `sure` reaches `target`, or None.
+        """Return the smallest epsilon or number of users at which `sure` reaches `target`.
 
-        Between places, `sure` is interpolated linearly in the logarithm of the place.
+        None if it does not.
+
+        Between the entries of `places`, `sure` is interpolated linearly in their logarithm.
         """
         sure = np.array(self.sure)
         enough = np.flatnonzero(sure >= target)
@@ -146,7 +159,10 @@ class Curve:
         return float(np.exp(before + step * (after - before)))
 
     def at(self, place: float) -> dict[str, float]:
-        """Return share, low and high at a place, interpolated in its logarithm."""
+        """Return share, low and high at an epsilon or number of users.
+
+        They are interpolated linearly in its logarithm.
+        """
         logs = np.log(self.places)
         return {
             name: float(np.interp(np.log(place), logs, getattr(self, name)))
@@ -154,7 +170,7 @@ class Curve:
         }
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row per place."""
+        """Return one row per epsilon or number of users: share, low, high, error and scatter."""
         names = ("share", "low", "high", "error", "scatter")
         columns = zip(self.places, *(getattr(self, name) for name in names), strict=True)
         return [{self.along: place, **dict(zip(names, rest, strict=True))} for place, *rest in columns]
@@ -163,10 +179,11 @@ class Curve:
 def predicted(
     along: Along, places: Sequence[float], shares: FloatArray, *, certainty: float, apart: Apart = OF_FACTS
 ) -> Curve:
-    """Predict the curve from the shares (W, R, E) of W >= 2 worlds with R = 1 or 2 runs at places (E,).
+    """Predict a curve from the retained uplift `shares` (W, R, E) in simulated worlds.
 
-    A larger epsilon or more users never retain less. The mean over worlds and the ends of intervals are
-    therefore made increasing by isotonic regression.
+    There are W >= 2 worlds with R = 1 or 2 runs at each of E `places`. A larger epsilon or more users never
+    retain less. The mean over worlds and the ends of intervals are therefore made increasing by isotonic
+    regression.
     """
     own = np.clip(shares, LEAST, MOST)
     worlds, runs = own.shape[:2]
@@ -204,11 +221,14 @@ def predicted(
 
 
 def _room(share: FloatArray, edge: float) -> FloatArray:
-    """Return the factor on variances: 1 at a share of one half, falling to `edge` at 0 and 1 and beyond."""
+    """Return the factor on variances at each share.
+
+    It is 1 at a share of one half, and falls to `edge` at 0 and 1, where it stays for shares outside [0, 1].
+    """
     part = np.clip(share, 0.0, 1.0)
     return np.asarray(edge + (1.0 - edge) * 4.0 * part * (1.0 - part))
 
 
 def _joined(typical: Any, squares: Any, worlds: float) -> Any:
-    """Return a variance from a sum of squares over worlds, shrunk to a typical one with weight `COUNTS`."""
+    """Return the mean of squares over worlds, together with `COUNTS` times a typical value."""
     return (COUNTS * typical + squares) / (COUNTS + worlds)

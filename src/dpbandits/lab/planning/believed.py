@@ -1,4 +1,4 @@
-"""Beliefs: bounds of a number (`Between`), and values by label of an arm (`by_label`)."""
+"""Beliefs about numbers: `Between`, the bounds of a number, and `by_label`, a value for each arm."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class Between(NamedTuple):
 
     @classmethod
     def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
-        """Return the bounds from two ends, or 10% below and above one number.
+        """Return the bounds that `said` states: two ends, or one number for bounds 10% around it.
 
         Raises:
             InvalidParameter: The bounds are not numbers from `low` to `high`, the smaller one first.
@@ -44,7 +44,7 @@ class Between(NamedTuple):
         return cls(*ends)
 
     def at(self, part: float, *, evenly: bool = False) -> float:
-        """Return the quantile at `part` in (0, 1) of the belief.
+        """Return the `part`-quantile of the belief, for `part` in (0, 1).
 
         The distribution is triangular, because the middle is more likely than the ends. `evenly` makes it
         uniform.
@@ -55,13 +55,16 @@ class Between(NamedTuple):
 
 
 def finite(value: object, name: str) -> float:
-    """Return a finite number, and raise InvalidParameter for anything else."""
+    """Return `value` as a float; raise InvalidParameter if it is not a finite number."""
     given = value.item() if isinstance(value, np.generic) else value
     return number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
 
 
 def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
-    """Return the value of every arm, by its label as TOML writes it."""
+    """Return the value of every arm from the mapping `said`.
+
+    Its keys are the arms' labels as TOML writes them.
+    """
     if not isinstance(said, Mapping):
         raise InvalidParameter(f"{name}: expected a mapping from each arm's label to its mean reward")
     found = {text_of(label): value for label, value in said.items()}

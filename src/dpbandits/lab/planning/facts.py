@@ -69,72 +69,93 @@ from dpbandits.tables.description import check_keys, columns_in, description_in,
 __all__ = ["SMOOTHNESS", "Facts"]
 
 SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
-"""Words for bounds of lengths, as shares of a column's range."""
+"""Bounds of the distance along a column after which the best arm changes, by word, as shares of the range."""
 
 _WAVES = 48
-"""Number of random waves in a function; their sum is close to a Gaussian process."""
+"""Number of random cosine waves in a function; their sum is close to a Gaussian process."""
 
 _TRIES = 40
-"""Largest number of draws of functions before the sizes are drawn anew."""
+"""Number of draws of functions after which base rate, effect and personal part are drawn anew too."""
 
 _MISSED = 0.1
-"""Largest error of the effect and of the personal part in a fitted world, as a share of the effect."""
+"""Largest error of the effect, and of the personal part, of a drawn world, as a share of the effect."""
 
 _PILOT = 2500
 """Number of simulated users on whom the size of effects is fitted."""
 
 _LENGTH_OF_CATEGORIES = 0.3
-"""Length for a categorical column, whose categories have random places in [0, 1]."""
+"""Lengthscale of functions along a categorical column, whose categories have random places in [0, 1]."""
 
 _JUMPS = 1.0 / 3.0
-"""Share of worlds whose functions have two values and jump between them."""
+"""Probability that the functions of a world have two values each and jump between them."""
 
 _USUAL_PERSONAL = (0.4, 1.0)
-"""Bounds of the personal part if the facts do not state it."""
+"""Bounds of the argument `personal` if the facts do not state it."""
 
 _LARGEST_SHARED = 0.5
-"""Largest size of the function common to all arms, relative to the arms' own functions; both in log odds."""
+"""Largest size of the function common to all arms, as a multiple of the size of the arms' own functions.
+
+Both are measured in log odds of the reward.
+"""
 
 _LEAST_OF_AN_ARM, _MOST_OF_AN_ARM = 0.1, 1.5
-"""Bounds of the relative size of an arm's own function. An arm with a small one pays everybody alike."""
+"""Bounds of the relative size of one arm's function. A small one means that the arm pays everybody alike."""
 
 _EVEN, _CROWDED = 0.2, 0.4
-"""Shares of columns whose values are uniform, and crowded at one end; the others have one mode."""
+"""Probabilities that a column's values are uniform, and that they are crowded at one end.
+
+Otherwise their distribution has one mode inside the range.
+"""
 
 _NEAR, _FAR, _AT_TOP = 0.04, 0.3, 0.25
-"""Bounds of the distance of a crowded column's mean from its end, in widths, and how often that end is the
-upper one. Ranges are public bounds, and most users' amounts, counts and times lie near the lower end."""
+"""Distribution of a column that is crowded at one end of its range.
+
+`_NEAR` and `_FAR` bound the distance of the mean from that end, in widths of the range. `_AT_TOP` is the
+probability that the end is the upper one: most users' amounts, counts and times lie near the lower end of
+their public range.
+"""
 
 _TOGETHER = 0.8
-"""Largest correlation of a column with the factor common to all columns."""
+"""Largest correlation of a column with the random factor that all columns share."""
 
 _SHORT = 0.25
-"""Lengths along a column below which arms step between segments of it instead of changing slowly."""
+"""Lengthscale of functions along a column below which the rates of segments are steps at the segments' edges.
+
+With longer lengthscales, rates change linearly between the segments' centres.
+"""
 
 _MANY = 32
-"""Number of draws of a column with known segments, and of their rates; the best fit is used."""
+"""Number of random draws of the marginal of a column with segments, and of their rates.
+
+The best fit is used.
+"""
 
 _ROUNDING = 1e-9
-"""Tolerance for rounding errors of means of rates."""
+"""Tolerance for rounding errors in means of rates."""
 
 _DRAWS = 2000
-"""Largest number of draws of rates before they count as contradicting the other beliefs."""
+"""Largest number of draws of rates. If none agrees with the other beliefs, the facts are contradictory."""
 
 _LEAST_SCATTER = 0.3
-"""Assumed standard deviation of a reward, as a share of the largest one possible, if the facts give none."""
+"""Smallest standard deviation of a reward in worlds whose facts do not state it.
+
+It is a share of the largest possible deviation.
+"""
 
 _LEAST_ROOM = 0.02
-"""Smallest distance of a base rate from the ends of the range, in widths."""
+"""Smallest distance of the base rate from the ends of the reward range, in widths of the range."""
 
 _LEAST_ROOM_OF_AN_ARM = 0.001
-"""Smallest distance of a single arm's rate from the ends of the range, in widths. It is small, because an arm
-may pay almost nothing."""
+"""Smallest distance of a single arm's rate from the ends of the reward range, in widths of the range.
+
+It is small, because an arm may pay almost nothing.
+"""
 
 _DRAWN = 3
 """Version of the code that draws worlds. Raise it when worlds change, so that caches do not mix versions."""
 
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
-"""Keys that `DescribedTable` reads beside the columns."""
+"""Keys of a file that describe a table, which `Facts` ignores."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -229,7 +250,7 @@ class Facts:
     def _agreed(
         self, rates: tuple[Between, ...] | None, segments: Sequence[Segments], labels: Sequence[str]
     ) -> tuple[Between, ...] | None:
-        """Return the rates over everybody, narrowed to the bounds that each column's segments allow."""
+        """Return the arms' rates over all users, narrowed to the bounds that each column's segments allow."""
         for one in segments:
             if one.rates is None:
                 continue
@@ -251,10 +272,10 @@ class Facts:
         return rates
 
     def _check_effect(self, bounds: RewardRange) -> None:
-        """Check that the effect is within the reward range and not below the effect of the segments.
+        """Check that the effect fits into the reward range, and is not below that of the segments' rates.
 
         Raises:
-            InvalidParameter: It is not.
+            InvalidParameter: The effect is too large or too small.
         """
         effect, rates = self.beliefs["effect"], self.believed_rates or ()
         most = float(np.mean([rate.high for rate in rates]))
@@ -272,12 +293,12 @@ class Facts:
 
     @property
     def rated(self) -> tuple[Segments, ...]:
-        """Segments with believed rates."""
+        """Segments of all columns for which the facts state the arms' rates."""
         return tuple(one for one in self.believed_segments if one.rates is not None)
 
     @classmethod
     def from_toml(cls, path: str | Path, **given: Any) -> tuple[Self, dict[str, Any]]:
-        """Return the facts of a file, and a dictionary of its other settings in [plan] (`users`).
+        """Return the facts of a file, and a dictionary of the other settings in its section [plan] (`users`).
 
         Args:
             path: Path of the file; see the module for its format. The table that it may name is not opened.
@@ -306,7 +327,7 @@ class Facts:
 
     @property
     def nothing_to_learn(self) -> bool:
-        """Return True if all arms are believed to pay everybody alike."""
+        """True if all arms are believed to pay everybody alike."""
         return self.beliefs["effect"].high == 0.0
 
     def to_config(self) -> dict[str, Any]:
@@ -325,11 +346,11 @@ class Facts:
         }
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
-        """Draw a world in which the facts hold, with a number of its users.
+        """Draw a world in which the facts hold, with `people` users.
 
         The seed determines the distribution of contexts, the columns that matter, the functions and every
-        number within its bounds. These do not depend on `people`. Each `crowd` gives other users from the
-        same world.
+        number within its bounds. None of these depends on `people`. Each number `crowd` gives other users
+        from the same world.
         """
         law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
         bounds = RewardRange.of(self.reward_range)
@@ -379,13 +400,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Crowd:
-    """Distribution of contexts: a marginal for each column, and a Gaussian copula with one common factor.
+    """Distribution of contexts: a marginal for each of C columns, and a one-factor Gaussian copula.
 
     Attributes:
         columns: Columns of a context.
-        laws: Marginal of each column: probabilities of its categories, or both parameters of a beta law.
-        known: Segments of each column, to whose shares of users the marginal is warped; None without
-            segments.
+        laws: Marginal of each column: probabilities of its categories, or both parameters of a beta
+            distribution.
+        known: Segments of each column; None without segments. The marginal is transformed so that every
+            segment has its share of users.
         pull: Correlation of each column's normal score with the common factor, shape (C,).
     """
 
@@ -407,7 +429,7 @@ class _Crowd:
         return cls(columns, laws, tuple(known), rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
 
     def people(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Sample encoded contexts (n, d)."""
+        """Sample n encoded contexts of d coordinates, shape (n, d)."""
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
         cells = []
@@ -419,7 +441,7 @@ class _Crowd:
         return np.column_stack(cells)
 
     def ranks(self, contexts: FloatArray) -> FloatArray:
-        """Return contexts (n, d) with numbers replaced by their quantiles; cyclic columns are unchanged."""
+        """Return contexts (n, d) with each number replaced by its quantile; cyclic columns are unchanged."""
         found, at = contexts.copy(), 0
         for column, law, own in zip(self.columns, self.laws, self.known, strict=True):
             if column.width == 1 and not isinstance(column, Categories):
@@ -430,12 +452,12 @@ class _Crowd:
 
 
 def _ends(own: Segments) -> FloatArray:
-    """Return the share of users below each end of the segments, shape (S + 1,)."""
+    """Return the share of users below each of the S + 1 ends of the S segments, shape (S + 1,)."""
     return np.concatenate([[0.0], np.minimum(np.cumsum(own.people), 1.0)])
 
 
 def _knots(own: Segments, law: FloatArray) -> FloatArray:
-    """Return the share below each end by a marginal that ignores the segments, shape (S + 1,)."""
+    """Return the probability below each end of the segments under the marginal `law`, shape (S + 1,)."""
     return np.concatenate([[0.0], betainc(law[0], law[1], own.edges), [1.0]])
 
 
@@ -454,7 +476,10 @@ def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
 
 
 def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatArray:
-    """Return the marginal that fits the segments' shares best; for categories, the shares themselves."""
+    """Return the random marginal that fits the segments' shares of users best.
+
+    For categories, return the shares themselves.
+    """
     if own.edges is None:
         return own.people
     laws = [_one_law(column, rng) for _ in range(_MANY)]
@@ -463,7 +488,7 @@ def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatA
 
 
 def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
-    """Return coordinates (n, width) of one column at the quantiles `unit` (n,)."""
+    """Return the encoded values (n, width) of one column at its quantiles `unit` (n,)."""
     if isinstance(column, Categories):
         codes = np.searchsorted(np.cumsum(law)[:-1], unit, side="right")
         return np.asarray(codes, dtype=np.float64)[:, None]
@@ -475,13 +500,19 @@ def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
 
 
 _PERSONAL_IN, _EFFECT_IN = (1, 2, 0, 3), (3, 0, 1, 2)
-"""Quarter of the bounds from which each of four consecutive worlds is drawn.
+"""Quarter of its bounds from which each of four consecutive worlds draws `personal` and `effect`.
 
-Each quarter occurs once, and the two orders are uncorrelated."""
+Each quarter occurs once, and the orders of `personal` and `effect` are uncorrelated.
+"""
 
 _ADDITIVE, _BY_RANK = frozenset({0, 1}), frozenset({0, 3})
-"""Which of four consecutive worlds have functions that are sums over columns, and which have functions of
-quantiles instead of values. Each holds for two worlds, so that all four combinations occur."""
+"""Worlds with functions that are sums over columns, and worlds with functions of quantiles.
+
+Worlds are numbered by their seed modulo 4. Functions of quantiles use the quantile of a number instead of
+its value.
+
+Each set has two of four consecutive worlds, so that all four combinations occur.
+"""
 
 
 def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
@@ -495,7 +526,10 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """Numbers of one world, drawn within the believed bounds. Rewards are in the unit of the facts."""
+    """Base rate, effect, personal part and rates of one world, drawn within the believed bounds.
+
+    Rewards are in the unit of the facts.
+    """
 
     base_rate: float
     effect: float
@@ -508,7 +542,8 @@ class _Sizes(NamedTuple):
         """Draw the numbers of one world.
 
         With a seed, effect and personal part each come from one quarter of their bounds. Four consecutive
-        seeds use all quarters, so that few worlds cover the bounds. Rates are drawn if the facts have them.
+        seeds use all quarters, so that few worlds cover the bounds. Rates are drawn if the facts state
+        bounds for them.
         """
         if facts.believed_rates is not None:
             return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
@@ -522,7 +557,11 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
-        """Draw rates and an effect that agree with the believed base rate and personal part."""
+        """Draw rates and an effect that agree with the believed base rate and personal part.
+
+        The effect is drawn from the quarter of its bounds with number `quarter` if this agrees, else from
+        all of them.
+        """
         beliefs, believed = facts.beliefs, facts.believed_rates or ()
         if beliefs["effect"].high == 0.0:  # all arms pay alike
             low, high = max(one.low for one in believed), min(one.high for one in believed)
@@ -548,7 +587,9 @@ class _Sizes(NamedTuple):
 
 
 def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator) -> FloatArray:
-    """Draw every arm's mean rewards in segments (S, K).
+    """Draw the mean rewards of K arms in S segments, shape (S, K).
+
+    `rates` are the arms' mean rewards over all users.
 
     Of `_MANY` draws, each arm uses the one whose mean over all users is nearest to its rate.
     """
@@ -562,8 +603,12 @@ def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator)
 class _Shape:
     """Random functions of a context before scaling: one per arm, one common to all arms, and constants.
 
+    There are K arms, M waves in a function, and d coordinates of a context, of which some are codes of
+    categories.
+
     Attributes:
-        places: Places of categories by code, shape (C, d); NaN for coordinates that are numbers.
+        places: Number in [0, 1] for each of at most C categories of a coordinate, shape (C, d); NaN for
+            coordinates that are numbers.
         waves: Frequencies, shape (K + 1, M, d); 0 for columns that do not matter. The last function is the
             common one.
         phases: Phases of the waves, shape (K + 1, M).
@@ -627,7 +672,7 @@ class _Shape:
         )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
-        """Return the values of the functions for these users (n, K + 1)."""
+        """Return the values of the K + 1 functions at contexts (n, d), shape (n, K + 1)."""
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
@@ -638,7 +683,10 @@ class _Shape:
         return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
     def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return `parts`, or with jumps a function that is 1 above a quantile of the pilot, else -1."""
+        """Return `parts`, or the same functions with jumps: 1 above a quantile of `parts`, else -1.
+
+        The quantile is taken over the contexts `pilot`.
+        """
         if self.jumps is None:
             return self.parts
         functions = zip(self.parts(pilot).T, self.jumps, strict=True)
@@ -648,10 +696,10 @@ class _Shape:
     def fitted(
         self, people: FloatArray, seen: Callable[[FloatArray], FloatArray], facts: Facts, sizes: "_Sizes"
     ) -> Any:
-        """Fit the functions to the drawn base rate, effect and personal part.
+        """Scale the functions to give a world the drawn base rate, effect and personal part, or rates.
 
         Args:
-            people: Contexts of the pilot, shape (n, d).
+            people: Contexts of simulated users on whom the functions are fitted (the pilot), shape (n, d).
             seen: Transformation of contexts before the functions are evaluated.
             facts: Facts of the world.
             sizes: Drawn numbers.
@@ -673,7 +721,10 @@ class _Shape:
         of_all = self.shared / max(float(functions[:, -1].std()), 1e-9)
 
         def log_odds(size: float, tilt: float, parts: FloatArray) -> FloatArray:
-            """Mix the arms' functions (tilt 0) and constants (tilt 1), and add the common function."""
+            """Return the log odds of arms, `size` times a mixture.
+
+            It mixes the arms' functions (tilt 0) and constants (tilt 1), and adds the common function.
+            """
             own = (1.0 - tilt) * self.sizes * parts[:, :-1] / spread + tilt * self.constants
             return np.asarray(size * (own + of_all * parts[:, -1:]))
 
@@ -717,7 +768,7 @@ class _Shape:
         )
 
     def _levels(self, people: FloatArray, facts: Facts, sizes: "_Sizes", bounds: RewardRange) -> Levels:
-        """Return the shifts that give arms their rates, over everybody and in segments."""
+        """Return the rule that shifts log odds to give arms their rates, over all users and in segments."""
         rates, *means = (
             (np.asarray(one) - bounds.low) / bounds.width for one in (sizes.rates, *sizes.segments)
         )
@@ -732,7 +783,10 @@ _LARGEST_SIZE = 12.0
 
 
 def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
-    """Return the place where a function crosses zero, or the end that is nearer to zero if it does not."""
+    """Return the argument between `low` and `high` where the function `rise` is zero.
+
+    If it does not change its sign, return the end where it is nearer to zero.
+    """
     first, last = rise(low), rise(high)
     if first * last >= 0.0:
         return low if abs(first) <= abs(last) else high
@@ -740,6 +794,6 @@ def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
 
 
 def _shift(sizes: FloatArray, base: float) -> float:
-    """Return the shift with which the mean of expit(sizes + shift) is the base rate."""
+    """Return the number that is added to the log odds `sizes` so that the mean probability is `base`."""
     reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
     return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))

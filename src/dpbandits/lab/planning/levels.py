@@ -1,8 +1,8 @@
 """Shifts of arms' log odds that give arms their believed mean rewards.
 
-The log odds of arms in a simulated world are random functions. `ForAll` adds one constant per arm.
-`InSegments` adds steps at the edges of segments, or lines between their centres, so that the means in every
-segment are as believed too.
+The log odds of an arm in a simulated world are a random function of the context. `ForAll` adds one constant
+per arm. `InSegments` adds steps at the edges of segments, or lines between their centres, so that the means
+in every segment are as believed too. K is the number of arms, and S the number of segments of a column.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,18 @@ from dpbandits.lab.planning.segments import Segments
 __all__ = ["ForAll", "InSegments", "Levels"]
 
 _HALVINGS = 18
-"""Number of halvings of a bisection; the error is below 1e-5 of the initial interval."""
+"""Number of bisection steps; the error is then below 1e-5 of the initial interval."""
 
 _ROUNDS, _CLOSE = 60, 1e-3
-"""Largest number of rounds of raking, and the error of segments' means at which it stops."""
+"""Largest number of rounds of raking, and error of segments' means at which it stops earlier.
+
+A round fits one column after the other.
+"""
 
 _LEAST_SLOPE = 0.05
-"""Smallest slope by which a Newton step is divided.
+"""Smallest slope by which a Newton step is divided. This bound keeps steps short.
 
-The slope is the change of a mean's log odds if everybody's log odds rise by one. The bound keeps steps short.
+The slope is the change of a mean's log odds if everybody's log odds rise by one.
 """
 
 _INSIDE = 1e-6
@@ -35,21 +38,27 @@ _INSIDE = 1e-6
 
 
 class Levels(Protocol):
-    """Rule for shifting log odds."""
+    """Rule that shifts arms' log odds so that their mean rewards are the target means."""
 
     def fitted(self, odds: FloatArray) -> Any:
-        """Return the parameters of the shift that gives the pilot's log odds (n, K) the target means."""
+        """Return the shift's parameters that give pilot users with log odds (n, K) the target means."""
 
     def at(self, contexts: FloatArray, fitted: Any) -> FloatArray:
-        """Return the shifts of these users, shape (m, K), or (K,) if they are the same for everybody."""
+        """Return the shifts for m users, shape (m, K), or (K,) if they are the same for everybody.
+
+        `fitted` holds the parameters from the method of this name.
+        """
 
     def off(self, odds: FloatArray) -> float:
-        """Return the largest error of a mean of the pilot, given its shifted log odds (n, K)."""
+        """Return the largest difference between a target mean and the pilot's mean.
+
+        `odds` are the pilot's shifted log odds (n, K).
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class ForAll:
-    """One constant per arm; `rates` (K,) are the target means over everybody, in (0, 1)."""
+    """Shift by one constant per arm; `rates` (K,) are the target means over all users, in (0, 1)."""
 
     rates: FloatArray
 
@@ -62,7 +71,7 @@ class ForAll:
         return fitted
 
     def off(self, odds: FloatArray) -> float:
-        """Return the largest error of a mean, which is the error of the bisection."""
+        """Return the largest error of an arm's mean, which is the error of the bisection."""
         return float(np.abs(expit(odds).mean(axis=0) - self.rates).max())
 
 
@@ -75,7 +84,8 @@ class InSegments:
         segments: Segments, one entry per column.
         targets: Target means in (0, 1) of each column's segments, shape (S, K). Their means over all users
             are the same in every column.
-        sharp: For each column, True if arms step at the edges and False if they change in between.
+        sharp: For each column, True if shifts are steps at the edges of segments, and False if they are
+            linear between the segments' centres.
         centres: Centres of each column's segments, shape (S,).
     """
 
@@ -95,7 +105,11 @@ class InSegments:
         *,
         sharp: Sequence[bool],
     ) -> Self:
-        """Create the rule; means (S, K) are shifted so that the means over all users are the rates (K,)."""
+        """Create the rule from believed means in segments, one array (S, K) per column.
+
+        The log odds of each arm's means in the segments of a column are shifted by one constant, so that its
+        mean over all users is its rate in `rates` (K,).
+        """
         targets = []
         for one, mean in zip(segments, means, strict=True):
             weights, odds = one.members(pilot).mean(axis=0), logit(mean)
@@ -109,7 +123,7 @@ class InSegments:
         )
 
     def fitted(self, odds: FloatArray) -> list[FloatArray]:
-        """Return the shifts (S, K) of each column.
+        """Return the shifts (S, K) of each column's segments.
 
         They are found by raking: columns are fitted one after the other until all targets are met.
         """
@@ -134,7 +148,10 @@ class InSegments:
         return found
 
     def off(self, odds: FloatArray) -> float:
-        """Return the largest error of a segment's mean; segments without users do not count."""
+        """Return the largest difference between a segment's mean and its target.
+
+        Segments without users do not count.
+        """
         paid = expit(odds)
         each = zip(self._weights, self.targets, strict=True)
         return max(
@@ -144,17 +161,17 @@ class InSegments:
 
     @cached_property
     def _weights(self) -> list[FloatArray]:
-        """Weights (n, S) for the means of each column's segments over the pilot."""
+        """Weights (n, S), for each column, that average over the pilot users of each segment."""
         members = [one.members(self.pilot) for one in self.segments]
         return [one / np.maximum(one.sum(axis=0), 1.0) for one in members]
 
     def at(self, contexts: FloatArray, fitted: list[FloatArray]) -> FloatArray:
-        """Return the shifts (m, K) of these users, summed over columns."""
+        """Return the shifts (m, K) of the log odds of m users, summed over columns."""
         each = zip(self._bases(contexts), fitted, strict=True)
         return np.asarray(sum(basis @ one for basis, one in each))
 
     def _bases(self, contexts: FloatArray) -> list[FloatArray]:
-        """Return, for each column, the weights (m, S) of its segments for these users."""
+        """Return, for each column, the weights (m, S) of its segments' shifts for m users."""
         return [
             one.members(contexts) if sharp else one.between(contexts, centres)
             for one, sharp, centres in zip(self.segments, self.sharp, self.centres, strict=True)
@@ -162,7 +179,10 @@ class InSegments:
 
 
 def _shifts(odds: FloatArray, rates: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return shifts (K,) with which the weighted mean of expit(odds (n, K) + shift) is each arm's rate."""
+    """Return the shifts (K,) with which the weighted mean of expit(odds + shift) is each arm's rate.
+
+    `odds` has shape (n, K); without `weights` all n users count equally.
+    """
     reach = np.abs(odds).max() + np.abs(logit(rates)).max() + 1.0
     low, high = np.full(len(rates), -reach), np.full(len(rates), reach)
     for _ in range(_HALVINGS):

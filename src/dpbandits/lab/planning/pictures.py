@@ -13,7 +13,7 @@ __all__ = ["plan_picture"]
 
 
 def plan_picture(plan: Mapping[str, Any]) -> "Figure":
-    """Draw a plan and its answers from `PrivacyPlan.to_dict`."""
+    """Draw the curves and the answers of a plan; `plan` is the result of `PrivacyPlan.to_dict`."""
     figure, axes = new_figure(width=10.0, height=3.9, columns=2)
     titles = (f"{plan['users']:,} people", f"epsilon = {plan['promise']:g}")
     for ax, along, title in zip(axes, ("epsilon", "people"), titles, strict=True):

@@ -1,4 +1,4 @@
-"""Result of `plan`: `PrivacyPlan`, with its text, its table and its picture."""
+"""`PrivacyPlan`: the result of `plan`, with its text, its table and its picture."""
 
 import json
 import math
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["PrivacyPlan", "TrustAnswer"]
 
 BANNER = "Simulated from public facts: nobody was asked, and nothing here is a release."
-"""Text on every plan."""
+"""Text that is shown with every plan."""
 
 FEWEST_WORLDS = 4
-"""Number of simulated worlds below which an answer is preliminary. With fewer, typical values of other worlds
-(`answers.COUNTS`) have more weight in its interval than the worlds themselves."""
+"""Number of simulated worlds below which an answer is preliminary.
+
+With fewer, typical values from tuning worlds (`answers.COUNTS`) have more weight in the answer's interval
+than the simulated worlds.
+"""
 
 _CODE = {
     "GPBandit": "central.GPBandit(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), horizon={users}, "
@@ -30,7 +33,7 @@ _CODE = {
     "Spec": "local.Spec(privacy=LocalDP(epsilon={epsilon:g}), ...)",
     "Spec smooth": 'local.Spec(privacy=LocalDP(epsilon={epsilon:g}), learner="smooth", ...)',
 }
-"""Policy -> code that creates it. The dots stand for contexts, arms and reward range."""
+"""Code that creates a policy, by the policy's name. The dots stand for contexts, arms and reward range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,10 @@ class TrustAnswer:
         along_epsilon: Predicted retained uplift by epsilon; None if nothing is learned even without privacy.
         along_people: Predicted retained uplift by number of users; None if nothing is learned even without
             privacy.
-        better_after: Number of users after which half of the worlds' decisions are better than the best fixed
-            arm; None if fewer than half of the worlds get there.
-        better_at: Epsilon at which `better_after` was simulated. It is the smallest simulated one that is at
-            least `epsilon`, or the largest if the target is not reachable; None without a simulation.
+        better_after: Number of users after which, in half of the worlds, decisions are better than the best
+            fixed arm; None if this happens in fewer than half of the worlds.
+        better_at: Epsilon at which `better_after` was simulated. It is the smallest simulated epsilon that
+            is at least `epsilon`, or the largest if the target is not reachable; None without a simulation.
     """
 
     trust: str
@@ -64,7 +67,7 @@ class TrustAnswer:
 
     @property
     def reachable(self) -> bool:
-        """Return True if an epsilon up to the largest one allowed reaches the target."""
+        """True if an epsilon up to the largest one allowed reaches the target."""
         return self.epsilon is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class PrivacyPlan:
         target: Retained uplift to reach.
         certainty: Probability with which the target is to be reached.
         largest_epsilon: Largest epsilon that may be promised.
-        promise: Epsilon for which the number of users is computed.
+        promise: Epsilon for which the smallest sufficient number of users is computed.
         delta: Probability with which the central guarantee may fail.
         answers: Answer of each trust model.
         worlds: Number of simulated worlds.
@@ -111,7 +114,7 @@ class PrivacyPlan:
 
     @property
     def preliminary(self) -> bool:
-        """Return True if there are so few simulated worlds that the answer may still change much."""
+        """True if there are so few simulated worlds that the answer may still change much."""
         return 0 < self.worlds < FEWEST_WORLDS
 
     def __str__(self) -> str:
@@ -154,17 +157,22 @@ class PrivacyPlan:
         return lines
 
     def settings(self, trust: str) -> str | None:
-        """Return code that creates the recommended policy, or None if the target is not reachable."""
+        """Return code that creates the recommended policy of a trust model.
+
+        It is None if the target is not reachable.
+        """
         answer = self.answers[trust]
         if answer.epsilon is None:
             return None
         return _CODE[answer.policy].format(epsilon=_up(answer.epsilon), delta=self.delta, users=self.users)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one row per trust model and place on a curve: share, interval, error and scatter of a run.
+        """Return one row per trust model and epsilon or number of users.
 
-        The two curves meet at the promised epsilon and all users, and may differ there. Each is made
-        increasing along its own axis, and so also depends on runs at its other places.
+        A row has the share, its interval and standard error, and the scatter of a run.
+
+        The curve by epsilon and the curve by users both have a row for the promised epsilon and all users.
+        These two rows may differ, because each curve is made increasing along its own axis.
         """
         found = []
         for answer in self.answers.values():
@@ -178,7 +186,7 @@ class PrivacyPlan:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary of the answers and `to_rows`."""
+        """Return a JSON-ready dictionary of the answers and of `to_rows()`."""
         return {
             "banner": self.banner,
             "users": self.users,
@@ -207,7 +215,7 @@ class PrivacyPlan:
 
 
 def _up(epsilon: float) -> float:
-    """Return epsilon rounded up to two digits."""
+    """Return epsilon rounded up to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
     return float(f"{math.ceil(epsilon / unit - 1e-9) * unit:.2g}")
 

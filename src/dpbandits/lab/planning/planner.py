@@ -49,44 +49,52 @@ __all__ = ["PlannedCell", "apart_of", "plan", "references"]
 TRUSTS = ("central", "local")
 
 CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
-"""Candidate policies of each trust model; the one that earns most in the first worlds is used."""
+"""Candidate policies of each trust model. The plan uses the one that earns most in the first worlds."""
 
 EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
-"""Epsilons that are simulated, up to the largest one that may be promised."""
+"""Epsilons that are simulated for each trust model, as far as they may be promised."""
 
 PARTS = (10, 3, 1)
 """Divisors of the number of users, for the curve by number of users: users/10, users/3 and users."""
 
 FIRST, STEP, MOST = 2, 2, 16
-"""Number of worlds before the first answer, number between two answers, and largest number."""
+"""Number of worlds before the first answer, number between two answers, and number in all."""
 
 _RUNS = 2
-"""Runs in each world; the first answer uses one."""
+"""Number of runs in each world. The first answer uses one of them."""
 
 PRECISION = 0.025
-"""Standard error of the mean share at which more worlds are not needed."""
+"""Standard error of the mean retained uplift at which no more worlds are simulated."""
 
 _LEAST_PEOPLE = 50
 _BETWEEN = 3
-"""Largest number of epsilons between those of the grid that are simulated for each trust model."""
+"""Largest number of epsilons between those of `EPSILONS` that are simulated for each trust model."""
 
 _CLOSE = 1.25
-"""Ratio of two epsilons up to which none between them is simulated."""
+"""Ratio of two simulated epsilons up to which no epsilon between them is simulated."""
 
 _SHARP, _SHARP_SEGMENTS = 0.3, 0.5
-"""Largest half width of an arm's rate, and of its rates in segments, for the narrower intervals `OF_RATES`
-and `OF_SEGMENTS`; both as shares of the effect. On the tuning worlds they were .08 to .25, and .12 to .4."""
+"""Largest half widths of believed rates for which intervals are narrower, as shares of the effect.
+
+`_SHARP` bounds the half width of an arm's rate, for `OF_RATES`. `_SHARP_SEGMENTS` bounds that of its rates
+in segments, for `OF_SEGMENTS`. On the tuning worlds they were .08 to .25, and .12 to .4.
+"""
 
 _LEAST_TOLD = 0.15
-"""Smallest gain from giving segments of one column their best arms, as a share of the effect, for the
-intervals `OF_SEGMENTS`."""
+"""Smallest gain from giving each segment of a column its best arm, for the intervals `OF_SEGMENTS`.
+
+The gain is measured against the best arm for everybody, as a share of the effect.
+"""
 
 _SIGNAL = 3.0
-"""Number of standard errors by which the mean non-private uplift must exceed zero, to count as learnable."""
+"""Number of standard errors by which the mean non-private uplift must exceed zero.
+
+Otherwise the plan says that there is nothing to learn.
+"""
 
 
 class PlannedCell(NamedTuple):
-    """Cell of a plan in which a policy is simulated."""
+    """One policy at one epsilon (None without privacy) with one number of users, to simulate."""
 
     policy: str
     epsilon: float | None
@@ -94,7 +102,9 @@ class PlannedCell(NamedTuple):
 
 
 def references(people: int) -> tuple[PlannedCell, PlannedCell]:
-    """Return the two non-private policies; shares in each world are relative to the better one.
+    """Return the cells of the two non-private policies.
+
+    Retained uplift is relative to the better one in each world.
 
     They are GP-UCB, and the recommended central policy with almost no noise. With many columns, GP-UCB may
     learn less than private policies do, so that a share of its uplift would not measure the cost of privacy.
@@ -197,7 +207,11 @@ def _share(value: float, name: str) -> float:
 def _source(
     facts: Facts | None, table: Any, known: Mapping[str, Any], *, public: bool
 ) -> "Facts | TableBandit":
-    """Return the source of the worlds; a table only if it is declared public."""
+    """Return the facts or the table from which worlds are drawn.
+
+    Raises:
+        InvalidParameter: Both or none are given, or the table is not declared public.
+    """
     if table is None:
         if (facts is None) == (not known):
             raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")
@@ -219,8 +233,8 @@ def _source(
 class _Worlds:
     """Function (seed, people) -> world, for `Trial.make_world`.
 
-    Objects with equal sources are equal, also in other processes. An even seed and the next one give two
-    crowds of one world.
+    Objects with equal sources are equal, also in other processes. An even seed and the odd seed after it
+    give two sets of users of one world.
     """
 
     source: Facts | TableBandit = field(compare=False)
@@ -232,14 +246,17 @@ class _Worlds:
 
 @lru_cache(maxsize=4)
 def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
-    """Return one world; it is cached because several policies are simulated in it."""
+    """Return a world with `people` users.
+
+    Results are cached, because several policies are simulated in each world.
+    """
     if isinstance(worlds.source, Facts):
         return worlds.source.world(seed // _RUNS, people, crowd=seed % _RUNS)
     return _resampled(worlds.source, seed, people)
 
 
 def apart_of(source: Facts | TableBandit) -> Apart:
-    """Return the typical spread between worlds of this source; wide bounds do not reduce it."""
+    """Return the typical spread between worlds of this source. Rates with wide bounds count as unknown."""
     if not isinstance(source, Facts):
         return OF_TABLES
     effect = sum(source.beliefs["effect"])
@@ -254,12 +271,15 @@ def apart_of(source: Facts | TableBandit) -> Apart:
 
 
 def _widest(beliefs: Sequence[Between]) -> float:
-    """Return the width of the widest belief, or infinity if there are none."""
+    """Return the largest width of the bounds of these beliefs, or infinity if there are none."""
     return max((one.high - one.low for one in beliefs), default=np.inf)
 
 
 def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
-    """Resample users of a table, without replacement if there are enough and with replacement otherwise."""
+    """Return a table of `people` users drawn from a table.
+
+    They are drawn without replacement if the table has enough users, and with replacement otherwise.
+    """
     rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
     rows = rng.permutation(n)[:people] if people <= n else rng.integers(n, size=people)
     expected = None if table.expected is None else table.expected[rows]
@@ -270,7 +290,10 @@ def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
 
 @dataclass(eq=False, kw_only=True)
 class _Planner:
-    """State of one plan: the cells to simulate, and the results so far."""
+    """State of one plan: the cells to simulate, and the results so far.
+
+    A cell is one policy at one epsilon with one number of users; see `PlannedCell`.
+    """
 
     users: int
     source: Facts | TableBandit
@@ -303,7 +326,7 @@ class _Planner:
     def answer(
         self, *, seed: Seed, most: int, until: float | None, watch: Callable[[PrivacyPlan], object]
     ) -> PrivacyPlan:
-        """Improve the answer until it is precise, or worlds or time run out, and return the last one."""
+        """Improve the answer until it is precise, or worlds or time run out; return the last answer."""
         began = time.monotonic()
         found = self._found(began, (), curves={})
         if isinstance(self.source, Facts) and self.source.nothing_to_learn:
@@ -326,7 +349,10 @@ class _Planner:
         return found
 
     def _choose(self, seeds: Sequence[Seed]) -> None:
-        """Choose for each trust model the policy that earns most in the first worlds at the promise."""
+        """Set each trust model's policy: the candidate that earns most in the first worlds.
+
+        Candidates have the promised epsilon.
+        """
         options = [
             PlannedCell(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
         ]
@@ -346,13 +372,13 @@ class _Planner:
         return list(dict.fromkeys(chain.from_iterable([*whole, *along, *sizes])))
 
     def _places_of(self, trust: str) -> tuple[list[PlannedCell], list[PlannedCell]]:
-        """Return the cells along epsilon, and along the number of users, for a trust model's policy."""
+        """Return a trust model's cells for the curve by epsilon, and those for the curve by users."""
         policy = self.policies[trust]
         along = [PlannedCell(policy, one, self.users) for one in self.grids[trust]]
         return along, [PlannedCell(policy, self.promise, size) for size in self.sizes]
 
     def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
-        """Simulate missing cells, world by world, so that each world is drawn once."""
+        """Simulate the cells that have no results yet, world by world, so that each world is drawn once."""
         wanted = list(places)
         for seed in seeds:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
@@ -377,7 +403,7 @@ class _Planner:
         )
 
     def _values(self, place: PlannedCell, name: str, seeds: Sequence[Seed], runs: int = 1) -> FloatArray:
-        """Return one field of a cell's records, shape (W, runs)."""
+        """Return the field `name` of a cell's records, shape (W, runs) for W worlds."""
         found = [self._records[place][seed][name] for seed in seeds]
         return np.array(found, dtype=np.float64).reshape(-1, runs)
 
@@ -420,7 +446,10 @@ class _Planner:
         )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Add an epsilon where an answer lies between two that are far apart; True if one was added."""
+        """Add an epsilon to the grid where the answer lies between two epsilons that are far apart.
+
+        Return True if one was added.
+        """
         found = False
         for trust, (curve, _) in curves.items():
             place = None if curve is None else curve.first(self.target)
@@ -436,7 +465,10 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Return True if every mean is precise; False also if the worlds so far showed nothing to learn."""
+        """Return True if the standard error of every mean is at most `PRECISION`.
+
+        It is False if the worlds so far showed nothing to learn.
+        """
         return all(
             one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
         )

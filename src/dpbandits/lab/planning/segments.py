@@ -23,12 +23,14 @@ _LEAST_LENGTH = 1e-6
 """Smallest length of a segment, as a share of the column's range."""
 
 _OFF = 0.02
-"""Largest error of the sum of the segments' shares, which are rounded."""
+"""Largest difference between 1 and the sum of the segments' shares of users, which may be rounded."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Segments:
     """Parts of the users along one column: its categories, or intervals of its range.
+
+    There are S segments and K arms.
 
     Attributes:
         column: Number of the column.
@@ -48,7 +50,7 @@ class Segments:
     def all_in(
         cls, said: object, schema: Schema, labels: Sequence[str], bounds: RewardRange, *, room: float
     ) -> tuple[Self, ...]:
-        """Return the segments of all columns in `said`.
+        """Return the segments of all columns in `said`, a mapping from column name to section.
 
         Raises:
             InvalidParameter: A section of a column is malformed or contradicts the schema.
@@ -94,19 +96,19 @@ class Segments:
         return tuple(found)
 
     def to_config(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary of everything that worlds depend on."""
+        """Return a JSON-ready dictionary of the segments' properties on which simulated worlds depend."""
         rates = None if self.rates is None else [[list(cell) for cell in row] for row in self.rates]
         edges = None if self.edges is None else self.edges.tolist()
         return {"column": self.column, "edges": edges, "people": self.people.tolist(), "rates": rates}
 
     def least_best(self) -> float:
-        """Return a lower bound of the mean reward if every segment gets its best arm."""
+        """Return a lower bound of the mean reward over all users if every segment gets its best arm."""
         if self.rates is None:
             return -np.inf
         return float(self.people @ [max(cell.low for cell in row) for row in self.rates])
 
     def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the low and high bound of each arm's mean over all users, and its rounding error; (K,) each.
+        """Return lower bound, upper bound and rounding error of arms' mean rewards over all users, (K,) each.
 
         The rounding error comes from the rounded shares of users.
         """
@@ -116,7 +118,7 @@ class Segments:
 
     @property
     def told(self) -> float:
-        """Believed mean reward of each segment's best arm, minus that of the best arm for everybody."""
+        """Believed gain in mean reward if each segment gets its best arm, over the best arm for everybody."""
         if self.rates is None:
             return 0.0
         middle = np.mean(self.rates, axis=2)
@@ -125,23 +127,26 @@ class Segments:
     # -- people ---------------------------------------------------------------------------------------
 
     def of(self, contexts: FloatArray) -> IntArray:
-        """Return the segment of each user (n,)."""
+        """Return the number of each user's segment, shape (n,)."""
         own = contexts[:, self.at]
         if self.edges is None:
             return own.astype(np.int64)
         return np.searchsorted(self.edges, own, side="right")
 
     def members(self, contexts: FloatArray) -> FloatArray:
-        """Return (n, S): 1 in the user's own segment, and 0 elsewhere."""
+        """Return indicators (n, S): 1 at the segment of each of n users, and 0 elsewhere."""
         return np.eye(len(self.people))[self.of(contexts)]
 
     def between(self, contexts: FloatArray, centres: FloatArray) -> FloatArray:
-        """Return weights (n, S) that fall from 1 at a segment's centre (S,) to 0 at the next centres."""
+        """Return weights (n, S) of the segments for n users, by linear interpolation between `centres` (S,).
+
+        A weight is 1 at the segment's centre and falls to 0 at the next centre on each side.
+        """
         eye = np.eye(len(centres))
         return np.column_stack([np.interp(contexts[:, self.at], centres, row) for row in eye])
 
     def centres(self, contexts: FloatArray) -> FloatArray:
-        """Return the centres (S,): the users' median, or the midpoint if a segment has no users.
+        """Return the segments' centres (S,): the median of a segment's users, or its midpoint if it has none.
 
         The centres of categories are their codes.
         """
@@ -158,7 +163,10 @@ class Segments:
 
 
 def _listed(said: object, count: int | None, where: str) -> list[Any]:
-    """Return a list or an array of one axis as a list, and check its length if `count` is given."""
+    """Return `said`, a sequence or a one-dimensional array, as a list.
+
+    Check its length if `count` is given.
+    """
     found = said.tolist() if isinstance(said, np.ndarray) else said
     if isinstance(found, str | bytes) or not isinstance(found, Sequence) or count not in (None, len(found)):
         many = f" of {count}, one per segment" if count else ""

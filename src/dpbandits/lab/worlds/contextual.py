@@ -45,7 +45,7 @@ class World:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
-    """Users of a table: some of its columns as context, and the reward of every arm for each.
+    """Users of a table of N rows: some of its columns as context, and the reward of every arm for each user.
 
     Attributes:
         columns: Context columns in [0, 1], shape (N, dim).
@@ -68,7 +68,7 @@ class People:
         return int(self.rewards.shape[1])
 
     def rows(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Return the row numbers (n,) of different users, in random order unless `ordered`."""
+        """Return the numbers (n,) of n different rows: the first rows if `ordered`, else random ones."""
         if n > len(self.columns):
             raise InvalidParameter(f"the table has {len(self.columns)} users: expected no more than that")
         return np.arange(n) if self.ordered else rng.permutation(len(self.columns))[:n]
@@ -114,7 +114,7 @@ def ma2025(*, n_arms: int = 3, dim: int = 2) -> World:
 
 
 def ma2025_means(centres: FloatArray) -> Means:
-    """Return the mean rewards of Ma2025's first synthetic world with centres c_k (K,)."""
+    """Return the mean reward function of Ma2025's first synthetic world with centres (K,); see `ma2025`."""
 
     def mean_rewards(x: FloatArray) -> FloatArray:
         decay = np.exp(-2.0 * len(centres) ** 2 * (x[:, :1] - centres) ** 2)
@@ -124,7 +124,10 @@ def ma2025_means(centres: FloatArray) -> Means:
 
 
 def bumps(centres: ArrayLike, width: float, low: float = 0.1, height: float = 0.8) -> Means:
-    """Return the mean rewards low + height exp(-|x - c_k|^2/(2 width^2)) with centres c_k (K, dim)."""
+    """Return the mean rewards low + height exp(-|x - c_k|^2/(2 width^2)) as a function of x.
+
+    The centres c_k have shape (K, dim).
+    """
     places = np.asarray(centres)
 
     def mean_rewards(x: FloatArray) -> FloatArray:

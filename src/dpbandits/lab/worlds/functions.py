@@ -1,6 +1,7 @@
 """Known functions as bandits, with new random candidates in each round and rewards 0 or 1.
 
-Test functions to be minimised are negated. All are scaled to [0, 1] by constants of the function alone.
+Test functions to be minimised are negated. All are scaled to [0, 1] by known bounds of the function. B is a
+number of rounds, n of candidates in a round, and d of coordinates of a candidate.
 """
 
 from collections.abc import Callable
@@ -30,12 +31,18 @@ MeanFunction = Callable[[FloatArray], FloatArray]
 """Function from points (..., d) to expected rewards (...), in [0, 1]."""
 
 CandidateLaw = Callable[[PublicCoins, int, int], FloatArray]
-"""Function (coins, start, stop) -> decision sets (B, n, d). Each depends on (coins.seed, round) alone."""
+"""Function (coins, start, stop) -> decision sets (B, n, d) of rounds start..stop-1.
+
+Each decision set depends on coins.seed and its round alone.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformCandidates:
-    """Law of candidates: `n_candidates` independent uniform points of a box in every round."""
+    """Law of candidates: `n_candidates` independent uniform points of a box in every round.
+
+    See `CandidateLaw`.
+    """
 
     domain: Box
     n_candidates: int
@@ -92,8 +99,7 @@ class FunctionBandit:
         return self._rounds(start, stop)[1]
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """Return random rewards (B,) of candidates `indices` (B,): 1 with the function's value as
-        probability.
+        """Draw rewards (B,) of candidates `indices` (B,): 1 with the function's value as probability, else 0.
 
         One uniform number per round determines the rewards of all candidates of that round. Policies that
         make the same choice therefore get the same reward.
@@ -104,7 +110,7 @@ class FunctionBandit:
         return (luck < chosen).astype(np.float64)
 
     def _rounds(self, start: int, stop: int) -> Rounds:
-        """Return copies of the rounds from the cached chunks."""
+        """Return decision sets and expected rewards of rounds start..stop-1, copied from cached chunks."""
         start, stop = check_rounds(start, stop, self.horizon)
         chunks = [self._chunk(k) for k in range(start // _CHUNK, -(-stop // _CHUNK))]
         if not chunks:  # no rounds

@@ -43,7 +43,7 @@ _REGIONS = ("north", "south", "west")
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Users in the order of rounds."""
+    """Users in the order of rounds: columns `x` (n, d), and codes of their region (n,)."""
 
     x: FloatArray
     region: FloatArray
@@ -51,7 +51,7 @@ class _Crowd:
 
     @property
     def time(self) -> FloatArray:
-        """Share of the rounds before each user (n,), in [0, 1)."""
+        """Share of all rounds that come before each user, shape (n,), in [0, 1)."""
         return np.arange(len(self.x)) / len(self.x)
 
 
@@ -60,7 +60,10 @@ Means = Callable[[_Crowd], FloatArray]
 
 
 def _smooth(crowd: _Crowd, arms: int = _ARMS) -> FloatArray:
-    """Return mean rewards with one Gaussian bump per arm; its centre shifts with the region."""
+    """Return mean rewards (n, arms) of n users.
+
+    Each arm has one Gaussian bump, whose centre shifts with the region.
+    """
     golden = (0.5 + np.arange(arms) * 0.618034) % 1.0
     middle = np.stack([golden, (np.arange(arms) + 0.5) / arms], axis=1)
     place = crowd.x[:, None, :] + 0.15 * (crowd.region[:, None, None] - 1.0) * np.array([1.0, 0.0])
@@ -74,7 +77,7 @@ def _nugget(crowd: _Crowd) -> FloatArray:
 
 
 def _right_arm(crowd: _Crowd) -> FloatArray:
-    """Return the probability of each arm to be the right one (n, K); they sum to 1."""
+    """Return the probability that each arm is the user's right one, (n, K) for n users; rows sum to 1."""
     odds = np.exp(6.0 * _smooth(crowd))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
@@ -118,7 +121,7 @@ HARD: Mapping[str, _Recipe] = {
 """Settings of the worlds by name; see the module."""
 
 _TAILS = 0.1
-"""Half the interquartile range of a Cauchy reward."""
+"""Half the interquartile range of a Cauchy reward in the world `heavy-tails`."""
 
 _WIDE = RewardRange(-4.5, 5.5)
 

@@ -1,7 +1,7 @@
 """Made-up worlds in which the action is a number: prices, bids, doses. For evaluation only.
 
-The outcome is 0 or 1 with a known chance for every context and action. What is maximised is a public value of
-the action and the outcome: price times "bought", the worth of a click less a bid.
+The outcome is 0 or 1, and every context and action has a known chance of 1. A policy maximises a public
+value of action and outcome, such as the price times "bought", or a click's worth less a bid.
 
 | world | contexts | action | outcome | value |
 |---|---|---|---|---|
@@ -13,7 +13,7 @@ the action and the outcome: price times "bought", the worth of a click less a bi
 | `useless` | income, age, region | discount 0 to 19 | bought | bought - discount / 40 |
 | `dose` | weight, genotype | dose 0.5 to 10 | recovered | recovered |
 
-In `flat` contexts have no influence, in `useless` the action has none.
+In `flat` the contexts have no influence on the outcome, in `useless` the action has none.
 """
 
 from collections.abc import Callable
@@ -30,11 +30,11 @@ from dpbandits.tables import Actions, Categories, Range, Schema
 __all__ = ["PRICE_WORLDS", "PriceWorld"]
 
 STEPS = 20
-"""Actions of the grid in every world."""
+"""Number of actions in every world."""
 
 REGIONS = ("north", "south", "west", "east")
 SHIFTS = np.array([-2.0, 0.0, 1.0, 3.0])
-"""Amount by which people of each region pay more than others, in units of the price."""
+"""Shift of the price that people of each region are willing to pay, in units of the price."""
 
 
 def _logistic(score: FloatArray) -> FloatArray:
@@ -88,14 +88,16 @@ def _outcome(number: FloatArray, mean: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class PriceWorld:
-    """A world of people who come one at a time.
+    """A world of people who come one at a time, with K actions.
 
     Attributes:
         name: Name of the world.
         numbers: Actions (K,).
         columns: Names of contexts, with the number of categories or None for a range from 0 to 1.
-        chance: Chance (n, K) of the outcome 1, from encoded contexts (n, d) and actions (1, K).
-        value: Public value (..., K) of `number` (K,) and `mean` (..., K), the mean outcome.
+        chance: Function from encoded contexts (n, d) and actions (1, K) to the chance (n, K) of the outcome
+            1.
+        value: Function from `number` (K,), the actions, and `mean` (..., K), the mean outcomes, to the
+            public value (..., K).
         shape: Public shape of the outcome along the action, or None.
     """
 
@@ -117,7 +119,10 @@ class PriceWorld:
         )
 
     def people(self, seed: Seed, n: int) -> FloatArray:
-        """Return contexts (n, d): incomes are skewed, the rest is uniform; categories are codes."""
+        """Draw the encoded contexts (n, d) of n people.
+
+        Incomes are skewed, all other columns are uniform, and categories are codes.
+        """
         _checks.integer(seed, name="seed", minimum=0)
         uniform = PublicCoins(seed).uniform(f"prices/{self.name}", 0, n, len(self.columns))
         for place, count in enumerate(self.columns.values()):
@@ -128,20 +133,23 @@ class PriceWorld:
         return uniform
 
     def means(self, people: FloatArray) -> FloatArray:
-        """Return the chance (n, K) of the outcome 1 for every action."""
+        """Return the chance (n, K) that the outcome is 1, for n people and K actions."""
         return self.chance(people, np.array(self.numbers)[None])
 
     def values(self, means: FloatArray) -> FloatArray:
-        """Return values (..., K) of mean outcomes (..., K)."""
+        """Return the public values (..., K) of mean outcomes (..., K) of the K actions."""
         return self.value(number=np.array(self.numbers), mean=means)
 
     def coins(self, seed: Seed, n: int) -> FloatArray:
-        """Return numbers (n,) in (0, 1): the outcome is 1 if its chance exceeds the number."""
+        """Return uniform numbers (n,) in (0, 1).
+
+        A person's outcome is 1 if its chance exceeds the person's number.
+        """
         return PublicCoins(seed).uniform(f"prices/{self.name}/outcomes", 0, n, 1)[:, 0]
 
     @property
     def actions(self) -> Actions:
-        """Grid of actions with its public value, and the shape of the outcome if it is known."""
+        """Grid of actions with its public value function, and the shape of the outcome if it is known."""
         column = Range(self.numbers[0], self.numbers[-1], steps=len(self.numbers))
         return Actions(
             Schema(number=column),
@@ -150,7 +158,7 @@ class PriceWorld:
         )
 
     def table(self, people: FloatArray) -> dict[str, Any]:
-        """Return people as columns of a table."""
+        """Return encoded people (n, d) as columns of a table, by name."""
         return {
             name: people[:, place] if count is None else np.array(REGIONS)[people[:, place].astype(np.int64)]
             for place, (name, count) in enumerate(self.columns.items())
@@ -192,4 +200,4 @@ PRICE_WORLDS = {
         ),
     )
 }
-"""Worlds by name."""
+"""Worlds by name; see the module."""

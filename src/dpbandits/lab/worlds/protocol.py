@@ -1,4 +1,7 @@
-"""`Environment`: protocol of worlds for evaluation, with the checks that all of them share."""
+"""`Environment`: protocol of worlds for evaluation, and the checks that all worlds share.
+
+In shapes, B is the number of rounds, n the number of candidates in a round, and d the number of columns.
+"""
 
 import operator
 from typing import Protocol, SupportsIndex, runtime_checkable
@@ -62,7 +65,7 @@ def check_rounds(start: SupportsIndex, stop: SupportsIndex, horizon: int) -> tup
     """Return start and stop as integers, and check that rounds start..stop-1 exist.
 
     Raises:
-        InvalidParameter: They are no integers with 0 <= start <= stop.
+        InvalidParameter: `start` and `stop` are no integers with 0 <= start <= stop.
         HorizonExceeded: A round is past the horizon.
     """
     first, last = operator.index(start), operator.index(stop)

@@ -1,9 +1,9 @@
-"""`supervised_ceiling`: mean reward of two standard supervised models on a table, out of fold.
+"""`supervised_ceiling`: out-of-fold mean reward of the better of two standard supervised models on a table.
 
 Each arm has its own model: logistic regression on the columns and their squares and products, or
 gradient-boosted trees with early stopping. Models choose arms for users to whom they were not fitted.
-Logistic regression suits smooth tables and few users; trees suit steps and many users. Each alone is worse
-than an online bandit on some table.
+Logistic regression suits smooth tables and few users; trees suit steps and many users. On some tables one of
+the two is worse than an online bandit.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,16 +32,16 @@ MOST_CATEGORIES = 32
 """Largest number of categories that become indicator columns; with more, codes count as numbers."""
 
 Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
-"""Function from contexts (n, d) and rewards (n,) in [0, 1] to a predictor of expected rewards."""
+"""Function from contexts (n, d) and rewards (n,) in [0, 1] to a predictor of rewards from contexts."""
 
 
 def supervised_ceiling(
     contexts: FloatArray, rewards: FloatArray, *, codes: Mapping[int, int], people: IntArray, seed: Seed
 ) -> float:
-    """Return the mean reward, out of fold, of the better of two models that saw all rewards of other users.
+    """Return the mean reward of the better of two models, each of which saw all rewards of other users.
 
     Public coins split users into five folds. For each fold, a model is fitted to at most the first 50,000
-    rows of the others. The same seed gives the same result.
+    rows of the other folds, and chooses the arms in this fold. The same seed gives the same result.
 
     Args:
         contexts: Contexts in the order of rounds, with categories as codes, shape (n, d).
@@ -71,7 +71,7 @@ def supervised_ceiling(
 
 
 def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: Fit) -> float:
-    """Return the mean reward if the models of the other folds choose each row's arm."""
+    """Return the mean reward if models fitted to the other folds choose the arm of each row."""
     paid = np.empty(len(rewards))
     for k in range(FOLDS):
         seen, held = np.flatnonzero(fold != k)[:MOST_ROWS], fold == k
@@ -82,7 +82,10 @@ def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: 
 
 
 def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 1.0) -> FloatArray:
-    """Return numbers unchanged, and one column per category, with `size` in its rows and 0 elsewhere."""
+    """Return contexts with each categorical column replaced by one column per category.
+
+    Such a column is `size` in the rows with its category, and 0 elsewhere. Numbers are unchanged.
+    """
     parts = [
         (contexts[:, [column]] == np.arange(codes[column])) * size
         if column in codes
@@ -93,7 +96,10 @@ def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 
 
 
 def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
-    """Return numbers, indicators of categories, and their squares and products if they are few."""
+    """Return numbers, indicators of categories, and the squares and products of all of them if they are few.
+
+    See `MOST_PRODUCTS` and `MOST_CATEGORIES`.
+    """
     own = indicators(contexts, codes)
     if own.shape[1] > MOST_PRODUCTS:
         return own
@@ -105,7 +111,10 @@ def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
 
 
 def _logistic(columns: FloatArray, rewards: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Fit a logistic regression; a reward r counts as a success with weight r and a failure with 1 - r."""
+    """Fit a logistic regression, and return its prediction function.
+
+    A reward r counts as a success with weight r and a failure with weight 1 - r.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -29,7 +29,7 @@ __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
 
 @dataclass(frozen=True)
 class BestArm:
-    """The arm with the largest mean reward if everybody got it.
+    """The arm with the largest mean reward if every user gets the same arm.
 
     Attributes:
         index: Code of the arm.
@@ -182,7 +182,7 @@ class TableBandit:
         rounds_per_user: int = 1,
         lenient: bool = False,
     ) -> Self:
-        """Create a table from the rewards (N, K) of every arm for each row.
+        """Create a table from the rewards of K arms for each of N rows, shape (N, K).
 
         With `lenient`, a row with a cell that cannot be read stays in the table, and all of its values are
         missing. Otherwise such a row raises InvalidData.
@@ -236,7 +236,10 @@ class TableBandit:
         return np.asarray(self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)])
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        """Return the mean rewards (B, K) from `expected`, or the table's rewards without it."""
+        """Return the mean rewards (B, K) of rounds start..stop-1.
+
+        They are from `expected` if it is known, else the rewards.
+        """
         return np.asarray(self._means[self._rows(start, stop)])
 
     def users(self, start: int, stop: int) -> list[str]:
@@ -254,9 +257,10 @@ class TableBandit:
     def supervised_ceiling(self, seed: Seed) -> float:
         """Return the mean reward of supervised models that saw all rewards of other users.
 
-        It is the better of logistic regressions and boosted trees, one model per arm, out of fold (see
-        `dpbandits.lab.worlds.supervised`). If each row has one right arm, it is an accuracy. The models are
-        neither private nor online, so the result is an approximate upper bound for policies.
+        It is the better result of logistic regressions and of boosted trees, with one model per arm. Each
+        user's arm is chosen by models that were fitted to other users (see
+        `dpbandits.lab.worlds.supervised`). If each row has one right arm, the result is an accuracy. The
+        models are neither private nor online, so the result is an approximate upper bound for policies.
 
         Raises:
             MissingExtra: scikit-learn is not installed.

@@ -1,12 +1,13 @@
 """`SourceWorld`: source data for transfer, with a world's mean rewards, other contexts and logged arms.
 
 **Contexts.** The density is proportional to |x - centre|^gamma in the maximum norm on [0, 1]^dim. It is zero
-at the centre (1/2, ..., 1/2) and uniform for gamma = 0. Ma2025's synthetic study states this density. The
-authors' public sampler scales a point's radius to U^(1/(dim (gamma + 1))), but that density needs
-U^(1/(dim + gamma)). It therefore samples the exponent dim gamma: their gamma is our gamma dim.
+at the centre (1/2, ..., 1/2) for gamma > 0, and uniform for gamma = 0. Ma2025's synthetic study states this
+density. With a uniform number U, the authors' public sampler scales a point's radius to
+U^(1/(dim (gamma + 1))), but that density needs U^(1/(dim + gamma)). It therefore samples the exponent
+dim gamma: their gamma is our gamma dim.
 
-**Arms.** With exploration kappa in [0, 1], every arm has at least the probability kappa/K. At kappa = 0 some
-arm may never be chosen.
+**Arms.** With exploration kappa in [0, 1] and K arms, every arm has at least the probability kappa/K. At
+kappa = 0 some arm may never be chosen.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ BEHAVIOURS = ("even", "avoid-best", "prefer-best")
 def gamma_contexts(n: int, *, dim: int, gamma: float, rng: np.random.Generator) -> FloatArray:
     """Sample contexts (n, dim) with density (1 + gamma/dim) 2^gamma |x - 1/2|_max^gamma.
 
-    The direction is that of a uniform point, and the radius 2 |x - 1/2|_max is U^(1/(dim + gamma)).
+    The direction from the centre is that of a uniform point. The radius 2 |x - 1/2|_max is U^(1/(dim +
+    gamma)) for a uniform number U.
     """
     _checks.number(gamma, name="gamma", exclusive=False)
     offset = rng.random((n, dim)) - 0.5
@@ -46,9 +48,9 @@ class SourceWorld:
 
     Attributes:
         world: World of the target, which has the same mean rewards.
-        gamma: Exponent of the source's density of contexts. None uses the contexts of `world`; a table
-            allows only this.
-        kappa: Smallest probability of an arm, times K.
+        gamma: Exponent of the source's density of contexts; see the module. None uses the contexts of
+            `world`. A table allows only None.
+        kappa: Smallest probability of an arm, times the number of arms K.
         behaviour: Behaviour policy; see below.
         shifted: Give every arm the mean reward of the arm before it. This violates the assumption of equal
             mean rewards, to measure the effect.
@@ -105,7 +107,7 @@ class SourceWorld:
         return contexts, means, drawn_arms(self._chances(means), rng)
 
     def _chances(self, means: FloatArray) -> FloatArray:
-        """Return the probabilities of the arms (n, K)."""
+        """Return the behaviour policy's probabilities of arms (n, K), given mean rewards (n, K)."""
         even = self.propensities()
         if even is not None:
             return np.broadcast_to(even, means.shape)
