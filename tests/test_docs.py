@@ -17,7 +17,9 @@ MOST_LINES = 30
 
 TASKS = {
     "personalise": "personalise-offers.md",
-    "prices, doses, bids": "personal-prices.md",
+    "prices, bids": "personal-prices.md",
+    "doses": "personal-doses.md",
+    "discounts": "discounts.md",
     "delayed": "delayed-rewards.md",
     "five visits": "returning-visitors.md",
     "arms with contexts in local": "own-devices.md",

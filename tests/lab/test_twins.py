@@ -97,6 +97,16 @@ def test_the_double_has_the_policys_features_and_other_arguments_change():
     assert dpb.lab.twin(SPEC, room="central").privacy.epsilon == SPEC.privacy.epsilon
 
 
+def test_actions_with_a_value_of_ones_own_have_a_double():
+    actions = dpb.Actions(dpb.Range(0, 3, steps=4), value=lambda action, mean: (3 - action) * mean)
+    policy = bandit(arms=None, actions=actions, noise=dpb.SimulatedNoise(5))
+    open_to_all = dpb.lab.twin(policy)
+    assert open_to_all.guarantee.status == "simulated"
+    same = dpb.lab.twin(policy, room="central", seed=8)
+    assert (same.noise.to_config(), same.seed) == (policy.noise.to_config(), 8)
+    assert same.actions.valued(np.ones(4)).tolist() == [3, 2, 1, 0]
+
+
 def test_candidates_have_a_double_without_privacy():
     kernel, box = dpb.kernels.SquaredExponential(lengthscale=0.3), dpb.Box(low=[0], high=[1])
     policy = dpb.central.GPBandit(domain=box, kernel=kernel, reward_range=(0, 1), horizon=50, **PROMISE)

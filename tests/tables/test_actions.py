@@ -106,6 +106,8 @@ def test_values_get_columns_by_name():
     assert found.tolist() == [[0.5, 0.0, 1.0, 0.5, 1.5, 1.0]] * 2
     net = Actions(BOTH, value=dpb.values.Net(cost="price", worth=10, each=2))
     assert net.valued(np.full(6, 0.5)).tolist() == [3.0, 3.0, 1.0, 1.0, -1.0, -1.0]
+    sold = Actions(BOTH, value=dpb.values.Net(cost="price", worth=10, each=2, on_outcome=True))
+    assert sold.valued(np.full(6, 0.5)).tolist() == [4.0, 4.0, 3.0, 3.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,9 @@ def _with_actions(policy: GPBandit, room: str, changes: dict[str, Any]) -> GPBan
     """
     if room == "local":
         raise InvalidParameter("a policy with actions= has no local twin")
-    given = policy.arguments(policy.to_config())
+    given = {name: getattr(policy, name) for name in ("actions", "reward_range", "privacy", "tuning", "seed")}
+    given |= {"contexts": policy.menu.contexts, "horizon": None if policy.open_ended else policy.horizon}
+    given["noise"] = type(policy.noise).from_config(policy.noise.to_config())
     if room == "lab":
         privacy = replace(policy.privacy, epsilon=LARGEST_EPSILON)
         given |= {"noise": SimulatedNoise(policy.seed), "privacy": privacy, "tuning": None}

@@ -5,7 +5,7 @@ returns values (..., K). A function of your own with these arguments works as we
 be saved, sent to a service or exported.
 
     Revenue(price="price", cost=2)   (price - cost) * mean
-    Net(cost="spend", worth=50)      worth * mean - spend
+    Net(cost="spend", worth=50)      worth * mean - spend; (worth - spend) * mean with on_outcome=True
     Outcome()                        mean
 """
 
@@ -69,12 +69,13 @@ class Revenue(Configured):
 @VALUES.add("Net")
 @dataclass(frozen=True, kw_only=True)
 class Net(Configured):
-    """Worth of the expected outcome, less what the action costs whatever its outcome.
+    """Worth of the expected outcome, less the cost of the action.
 
     Args:
         cost: Name of the column with the cost of the action.
         worth: Worth of an outcome of 1.
         each: Cost of one unit of the column.
+        on_outcome: True if the cost is paid only with an outcome, as a discount is paid only by buyers.
 
     Raises:
         InvalidParameter: `cost` is no text, or another argument is no finite number.
@@ -87,6 +88,7 @@ class Net(Configured):
     cost: str
     worth: float = 1.0
     each: float = 1.0
+    on_outcome: bool = False
 
     def __post_init__(self) -> None:
         an(self.cost, str, name="cost", pass_='cost="spend"')
@@ -94,10 +96,12 @@ class Net(Configured):
             given = getattr(self, name)
             checked = number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
             assign(self, **{name: checked})
+        an(self.on_outcome, bool, name="on_outcome", pass_="on_outcome=True")
 
     def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
-        """Return worth * mean - each * cost."""
-        return np.asarray(self.worth * mean - self.each * numbers_in(columns, self.cost))
+        """Return worth * mean - each * cost, or (worth - each * cost) * mean."""
+        cost = self.each * numbers_in(columns, self.cost)
+        return np.asarray((self.worth - cost) * mean if self.on_outcome else self.worth * mean - cost)
 
 
 def numbers_in(columns: Mapping[str, Any], name: str) -> FloatArray:

@@ -33,12 +33,19 @@ STEPS = 20
 """Number of actions in every world."""
 
 REGIONS = ("north", "south", "west", "east")
+LABELS = {"genotype": ("CC", "CT", "TT"), "device": ("phone", "computer")}
+"""Categories of columns that are no regions."""
+
 SHIFTS = np.array([-2.0, 0.0, 1.0, 3.0])
 """Shift of the price that people of each region are willing to pay, in units of the price."""
 
 
 def _logistic(score: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + np.exp(-score)))
+
+
+def _labels(name: str, count: int) -> tuple[str, ...]:
+    return LABELS.get(name, REGIONS)[:count]
 
 
 def _income(columns: FloatArray, price: FloatArray) -> FloatArray:
@@ -113,7 +120,7 @@ class PriceWorld:
         """Public columns of a context."""
         return Schema(
             **{
-                name: Range(0, 1) if count is None else Categories(list(REGIONS[:count]))
+                name: Range(0, 1) if count is None else Categories(list(_labels(name, count)))
                 for name, count in self.columns.items()
             }
         )
@@ -160,7 +167,9 @@ class PriceWorld:
     def table(self, people: FloatArray) -> dict[str, Any]:
         """Return encoded people (n, d) as columns of a table, by name."""
         return {
-            name: people[:, place] if count is None else np.array(REGIONS)[people[:, place].astype(np.int64)]
+            name: people[:, place]
+            if count is None
+            else np.array(_labels(name, count))[people[:, place].astype(np.int64)]
             for place, (name, count) in enumerate(self.columns.items())
         }
 
