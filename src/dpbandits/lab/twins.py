@@ -23,6 +23,7 @@ from dpbandits.lab.baselines.local_crowd import LocalCrowd
 from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.local import Spec
 from dpbandits.policy import RoundPolicy
+from dpbandits.privacy import noise as noise_sources
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.noise import SimulatedNoise
@@ -103,8 +104,9 @@ def _with_actions(policy: GPBandit, room: str, changes: dict[str, Any]) -> GPBan
     if room == "local":
         raise InvalidParameter("a policy with actions= has no local twin")
     given = {name: getattr(policy, name) for name in ("actions", "reward_range", "privacy", "tuning", "seed")}
-    given |= {"contexts": policy.menu.contexts, "horizon": None if policy.open_ended else policy.horizon}
-    given["noise"] = type(policy.noise).from_config(policy.noise.to_config())
+    given["contexts"] = None if policy.menu is None else policy.menu.contexts
+    given["horizon"] = None if policy.open_ended else policy.horizon
+    given["noise"] = noise_sources.from_config(policy.noise.to_config())
     if room == "lab":
         privacy = replace(policy.privacy, epsilon=LARGEST_EPSILON)
         given |= {"noise": SimulatedNoise(policy.seed), "privacy": privacy, "tuning": None}
