@@ -1,7 +1,7 @@
 """Definitions of privacy, noise, and the certificates that connect them. No files and no models.
 
-A definition states the promise. Noise with a law and a scale has a certificate. The certificate proves the
-promise. A guarantee describes all of it.
+A definition states the promise. Noise with a given distribution and scale has a certificate, which proves
+the promise. A guarantee describes definition, noise, certificate and assumptions.
 
 - `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise and its adjacency.
 - `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: the proven privacy loss of
@@ -9,10 +9,11 @@ promise. A guarantee describes all of it.
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise and the rule for its certificate; `words`: sources
   of random bits; `samplers`: exact samplers that use them.
 - `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
-- `prefix_sums`: `BlockRelease` and `TreeRelease`: the matrix mechanism and the binary tree mechanism
-  (DP-FTRL).
+- `prefix_sums`: `BlockRelease`, the matrix mechanism, and `TreeRelease`, the binary tree mechanism (both are
+  known as DP-FTRL).
 - `selection`: `permute_and_flip` and the exponential mechanism: private choice of one of n candidates.
-- `reports`: local mechanisms, one private report per user; `rows`: mechanisms for tables, row by row.
+- `reports`: local mechanisms, one private report per user; `rows`: mechanisms that add noise to each row of
+  a table.
 - `guarantee`: `Guarantee`, in prose and in JSON; `sentences`: text that several statements share.
 
 Names load on first use, so that clients can import `reports` with NumPy alone.

@@ -2,10 +2,11 @@ r"""Calibration: the noise scale that a promise needs, and the arithmetic behind
 
 All functions take and return numbers, and avoid cancellation and underflow.
 
-Calibration errs on the safe side. It aims slightly below delta and returns the safe end of the last bracket,
-so that the result re-evaluates to at most delta. Arguments are epsilon in (0, 50], delta in [1e-15, 1), and
-`sensitivity` > 0: the largest Euclidean distance between the outputs of two neighbouring data sets, over all
-releases that share the promise. Values outside these ranges raise `InvalidParameter`.
+Calibration errs on the safe side. A search aims slightly below delta and returns the safe end of its last
+bracket, so that the scale found has a delta of at most the one asked for. Arguments are epsilon in (0, 50],
+delta in [1e-15, 1), and `sensitivity` > 0: the largest Euclidean distance between the outputs of two
+neighbouring data sets, over all releases that share the promise. Values outside these ranges raise
+`InvalidParameter`.
 `dpbandits.privacy.certificates` states what noise of a given scale proves.
 
 Example:
@@ -45,13 +46,15 @@ __all__ = [
 
 LARGEST_EPSILON = 50.0
 SMALLEST_DELTA = 1e-15
-"""Range in which the formulas are tested against 50-digit arithmetic."""
+"""Smallest delta that is accepted: down to it the formulas are tested against 50-digit arithmetic."""
 
 MARGIN = 1e-10
-"""Relative distance that searches keep from delta, far above the error of the formulas (1e-12)."""
+"""Relative distance below delta at which searches aim, far above the error of the formulas (1e-12)."""
 
 _NARROW = 0.5
-"""mu below which the two terms of delta nearly cancel, so that their difference is integrated instead."""
+"""Value of mu below which the two terms of delta nearly cancel, so
+that their difference is integrated instead.
+"""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -81,7 +84,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the largest rho whose zero-concentrated certificate proves (epsilon, delta), tightly.
+    """Return the largest rho whose zero-concentrated certificate proves (epsilon, delta).
 
     Example:
         >>> round(1.0 / (2.0 * zcdp_rho(1.0, 1e-6)) ** 0.5, 2)
@@ -96,16 +99,16 @@ def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) ->
 
 
 def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws: int) -> float:
-    """Return the scale of discrete Gaussian noise for (epsilon, delta) by its `NearGaussianDP` certificate.
+    """Return the scale of discrete Gaussian noise that gives (epsilon, delta) by `NearGaussianDP`.
 
-    On a fine lattice it equals the scale of real-valued noise. At small delta that is 6 to 9% less than the
-    zero-concentrated certificate needs.
+    On a fine lattice it equals the scale of real-valued noise. At small delta this scale is 6 to 9% below
+    the one that the zero-concentrated certificate needs.
 
     Args:
         epsilon: Privacy loss; see the module for the ranges.
         delta: Failure probability.
         sensitivity: Euclidean sensitivity of integer outputs.
-        draws: Largest number of draws of noise that one user can touch in all these releases.
+        draws: Largest number of noise draws, over all releases together, that one user's data can affect.
 
     Example:
         >>> round(near_gaussian_sigma(1.0, 1e-6, 2.0**20, draws=1000) / 2.0**20, 3)
@@ -125,11 +128,13 @@ def discrete_scale(
         epsilon: Privacy loss; see the module for the ranges.
         delta: Failure probability.
         sensitivity: Euclidean sensitivity of integer outputs.
-        draws: Number of draws as for `near_gaussian_sigma`. None means no bound, which rules out its scale.
+        draws: Number of draws as for `near_gaussian_sigma`. None means that it has no bound; then the scale
+            is that of `discrete_gaussian_sigma`.
 
     Returns:
-        Scale, a few float64 steps up, and the total variation between all draws and rounded real ones. The
-        total variation is None where the zero-concentrated certificate gives the scale.
+        Scale, rounded up by a few float64 steps, and total variation between all draws and rounded
+        real-valued ones. The total variation is None if the scale comes from the zero-concentrated
+        certificate.
 
     Example:
         >>> sigma, apart = discrete_scale(1.0, 1e-6, 2.0**20, draws=1000)
@@ -144,7 +149,7 @@ def discrete_scale(
 
 
 def steps_up(sigma: float) -> float:
-    """Return `sigma` a few float64 steps up, since divisions and roots before it may have rounded down."""
+    """Return `sigma` a few float64 steps larger, because divisions and roots may have rounded it down."""
     return sigma * (1.0 + 2.0**-50)
 
 
@@ -203,7 +208,7 @@ def _near_gaussian_mu(loss: float, target: float, distance: float, count: int) -
 
 
 def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return (epsilon, delta less the margin), checked to be in the tested range."""
+    """Return epsilon, and delta reduced by `MARGIN`, after checking that both are in the tested range."""
     loss = _checks.number(epsilon, name="epsilon")
     if loss > LARGEST_EPSILON:
         raise InvalidParameter(
@@ -219,9 +224,9 @@ def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:
 def membership_bound(epsilon: float, delta: float = 0.0) -> float:
     """Return the highest success rate of a membership guess: (e^eps + delta)/(1 + e^eps).
 
-    The two neighbouring data sets are equally likely beforehand. A test's success rate is
-    (1 + power - size)/2, and power <= e^eps size + delta holds for the outcome and for its complement. The
-    maximum is where both bounds are met.
+    The guess is which of two neighbouring data sets was used, when both are equally likely beforehand. A
+    test's success rate is (1 + power - size)/2, and power <= e^eps size + delta holds for the test and for
+    its complement. The maximum is where both bounds are met with equality.
 
     Example:
         >>> round(membership_bound(1.0, 1e-6), 3)
@@ -239,11 +244,11 @@ def _mills(t: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return delta of N(mu, 1) against N(0, 1).
+    """Return the smallest delta at which N(mu, 1) and N(0, 1) are (epsilon, delta)-indistinguishable.
 
-    With near = eps/mu - mu/2, far = eps/mu + mu/2 and e^eps phi(far) = phi(near), delta is
-    phi(near) [M(near) - M(far)] for the Mills ratio M. No exponential of epsilon is ever formed. For small
-    mu, M(near) - M(far) is computed as the integral of 1 - t M(t) between the two.
+    Let near = eps/mu - mu/2 and far = eps/mu + mu/2, phi the standard normal density and M its Mills ratio.
+    As e^eps phi(far) = phi(near), delta is phi(near) [M(near) - M(far)]. No exponential of epsilon is ever
+    formed. For small mu, M(near) - M(far) is computed as the integral of 1 - t M(t) from near to far.
     """
     near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
     if not near < 38.0:  # phi(near) underflows float64; also where epsilon/mu is infinite
@@ -259,7 +264,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Return delta of rho-zCDP at the best order, alpha = 1 + a.
+    """Return the smallest delta that rho-zCDP proves at `epsilon`, over all Renyi orders alpha = 1 + a.
 
     log delta(a) = a ((1+a) rho - eps) - log(1+a) - a log(1 + 1/a) is convex, with derivative
     (2a+1) rho - eps - log(1 + 1/a). Every a > 0 gives a valid delta, so the search may be inexact.
@@ -278,7 +283,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
 
 def coins_permitted(log_odds: float, rho: float) -> bool:
-    """Return True if coins with these log odds and with the opposite ones satisfy rho-zCDP."""
+    """Return True if coins with log odds `log_odds` and -`log_odds` satisfy rho-zCDP to each other."""
     log_p, log_q = -math.log1p(math.exp(-log_odds)), -log_odds - math.log1p(math.exp(-log_odds))
     if log_odds * math.tanh(0.5 * log_odds) > rho:
         return False
@@ -292,7 +297,7 @@ def _log1p_inverse(a: float) -> float:
 
 
 def _largest(safe: Callable[[float], bool]) -> float:
-    """Return the largest positive number for which the decreasing predicate `safe` holds, from below."""
+    """Return the largest positive number at which `safe`, a decreasing predicate, holds, rounded down."""
     low, high = 1.0, 2.0
     while not safe(low):
         low, high = 0.5 * low, low
@@ -302,8 +307,8 @@ def _largest(safe: Callable[[float], bool]) -> float:
 def narrowed(holds: Callable[[float], bool], low: float, high: float, *, width: float) -> tuple[float, float]:
     """Return a bracket of the point where the decreasing predicate `holds` turns false.
 
-    The search starts from [low, high] and doubles `high` until `holds` fails there. The result has the
-    relative width `width`, or the smallest that floats allow.
+    The search starts from [low, high] and doubles `high` until `holds` fails there. The bracket that is
+    returned has the relative width `width`, or the smallest width that floats allow.
     """
     while holds(high):
         low, high = high, 2.0 * high
@@ -316,14 +321,15 @@ def narrowed(holds: Callable[[float], bool], low: float, high: float, *, width: 
 
 
 def rounding_distance(sigma: float) -> float:
-    """Bound the total variation between a discrete Gaussian draw and a rounded real one of the same scale.
+    """Return a bound on the total variation between a discrete Gaussian draw and a rounded real one.
 
-    Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k + 1/2] and
-    p_k = phi(k)/(1 + eta). By Poisson summation sum_k phi(k) = 1 + eta with
-    eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2 n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula
-    |r_k - phi(k)| is at most 1/24 of the largest |phi''| in the cell, hence at most 1/24 of the cell's
-    integral of |phi''| + |phi'''|. These integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
-    sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total variation is half the sum.
+    Both have the scale sigma. Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k +
+    1/2] and p_k = phi(k)/(1 + eta). The rounded draw is k with probability r_k, the discrete one with
+    probability p_k. By Poisson summation sum_k phi(k) = 1 + eta with eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2
+    n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula |r_k - phi(k)| is at most 1/24 of the largest
+    |phi''| in the cell, hence at most 1/24 of the cell's integral of |phi''| + |phi'''|. These integrals are
+    4 phi_1(1)/sigma^2 = .968/sigma^2 and at most sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total
+    variation is half the sum.
 
     Example:
         >>> rounding_distance(1e7) < 2.1e-16

@@ -8,8 +8,8 @@ v / 2^21 is the reward less 1/2. The round adds nothing to other cells, and a ro
 nothing at all. A block releases the sum of every cell.
 
 **Sensitivity.** Replacing one round by any other changes the block's integers by at most 2^21 in L1: in two
-different cells by |v| + |v'|, in the same one by |v - v'| <= |v| + |v'|. Both bounds are reached, by a lowest
-reward in place of a highest one.
+different cells by |v| + |v'|, in the same one by |v - v'| <= |v| + |v'|. Both bounds are reached, by a
+lowest reward in place of a highest one.
 
 **Noise** of every integer is discrete Laplace, P(k) proportional to exp(-rate |k|), independently, with
 
@@ -19,11 +19,12 @@ reward in place of a highest one.
 function of past releases. Let replacing one user, for fixed past releases, change only the contributions of
 that user's rounds. Then the stream of all releases is epsilon-DP, for any number of blocks, known or not.
 
-**Proof.** Fix two neighbouring data sets and a past. The integers of block j differ by a vector v_j with
-|v_j|_1 <= k_j 2^21, k_j the rounds of the user there (triangle inequality), and are the same vector where
-k_j = 0. The ratio of the probabilities of one outcome z is the product over its entries of
-exp(-rate (|z_i| - |z_i + v_ji|)) <= exp(rate |v_ji|), so at most exp(rate k_j 2^21) <= exp(epsilon k_j / k).
-Along every path the ratios of the blocks multiply, and sum_j k_j <= k: at most exp(epsilon).  QED.
+**Proof.** Fix two neighbouring data sets and the past releases. Let k_j be the number of the replaced user's
+rounds in block j. The integers of block j differ by a vector v_j with |v_j|_1 <= k_j 2^21 (triangle
+inequality), and do not differ if k_j = 0. The ratio of the probabilities of one outcome z is the product
+over its entries of exp(-rate (|z_i| - |z_i + v_ji|)) <= exp(rate |v_ji|), so at most exp(rate k_j 2^21) <=
+exp(epsilon k_j / k). Along every path the ratios of the blocks multiply, and sum_j k_j <= k. So the product
+is at most exp(epsilon).  QED.
 
 No entry is rounded after noise is added, and no float becomes an output. The sampler is exact for the rate
 as the rational number that its float64 is, which lies below epsilon / (k 2^21).
@@ -53,11 +54,12 @@ _MOST = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class CellSums:
-    """The mechanism that adds noise to sums of rewards in cells. It stores no releases.
+    """Mechanism that adds noise to sums of rewards in cells. It stores no releases.
 
     Args:
         epsilon: Privacy loss of all releases together.
-        rounds_per_user: Contribution bound k; multiplies the noise.
+        rounds_per_user: Contribution bound k: largest number of rounds of one user. The noise is
+            proportional to it.
         noise: Noise source.
 
     Raises:
@@ -88,7 +90,7 @@ class CellSums:
 
     @property
     def rate(self) -> float:
-        """Rate of the noise: just below epsilon / sensitivity."""
+        """Rate of the noise: the largest float64 below epsilon / sensitivity."""
         return math.nextafter(self.epsilon / self.sensitivity, 0.0)
 
     @property
@@ -98,7 +100,7 @@ class CellSums:
 
     @property
     def noise_sd(self) -> float:
-        """Standard deviation of the noise of a cell's sum, for rewards of a range of width 1."""
+        """Standard deviation of the noise of a cell's sum, for rewards scaled to a range of width 1."""
         return math.sqrt(2.0) * self.scale * CENTRED
 
     def encode(self, cells: IntArray, rewards: FloatArray, *, n_cells: int) -> IntArray:
@@ -106,7 +108,7 @@ class CellSums:
 
         Args:
             cells: Public cell of every round with a reward, shape (n,), 0 to n_cells - 1.
-            rewards: Rewards scaled to [0, 1], shape (n,); others are clipped.
+            rewards: Rewards scaled to [0, 1], shape (n,); values outside are clipped.
             n_cells: Public number of cells.
 
         Raises:
@@ -124,11 +126,11 @@ class CellSums:
         return np.bincount(where, weights=own, minlength=n_cells).astype(np.int64)
 
     def release(self, sums: IntArray) -> IntArray:
-        """Return a block's sums (C,) with fresh noise. Call it once for every block."""
+        """Return a block's integer sums (C,) of C cells with fresh noise. Call it once for every block."""
         return sums + self.noise.integer_laplace(self.rate, len(sums))
 
     def record(self, releases: int) -> MechanismRecord:
-        """Return the description of this mechanism for a guarantee and the log of releases."""
+        """Return the description of this mechanism for a guarantee and for the log of releases."""
         return MechanismRecord(
             name="sums of centred rewards in public cells",
             law="discrete Laplace",

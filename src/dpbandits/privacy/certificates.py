@@ -1,7 +1,6 @@
 r"""Certificates: the proven privacy loss of a mechanism.
 
-A certificate is the strongest simple statement that is true of a mechanism. Every (epsilon, delta) pair
-follows from it.
+A certificate is a proven statement about a mechanism from which its (epsilon, delta) pairs follow.
 
 =====================  ================================================================================
 `PureDP`               all log-likelihood ratios are at most epsilon
@@ -62,12 +61,12 @@ _CERTIFICATES: "Registry[Certificate]" = Registry("a certificate", label="kind")
 
 
 class Certificate(Configured, ABC):
-    """Base class: a statement about a mechanism from which (epsilon, delta) pairs follow."""
+    """Base class of certificates: a statement about a mechanism from which (epsilon, delta) pairs follow."""
 
     adds_linearly: ClassVar[bool] = False
     wording: ClassVar[str]
     rule: ClassVar[str]
-    """Composition rule, as an annex states it."""
+    """Name of the rule by which certificates of this kind compose, as the annex of a statement gives it."""
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
@@ -77,7 +76,7 @@ class Certificate(Configured, ABC):
         """Return the smallest epsilon with delta_at(epsilon) <= delta, rounded up in the last digits.
 
         Args:
-            delta: Failure probability in [1e-15, 1). A pure certificate accepts 0, too.
+            delta: Failure probability in [1e-15, 1). A pure certificate also accepts 0.
         """
         target = within_range(delta) * (1.0 - MARGIN)
         if self.delta_at(0.0) <= target:
@@ -90,7 +89,7 @@ class Certificate(Configured, ABC):
 
     @abstractmethod
     def membership_bound(self) -> float:
-        """Return the highest success rate of any test that guesses which of two neighbours was used.
+        """Return the highest success rate of a test that guesses which of two neighbours was used.
 
         The two data sets are equally likely beforehand, so that a blind guess succeeds half the time.
         """
@@ -103,18 +102,21 @@ class Certificate(Configured, ABC):
     def beside(self, other: "Certificate") -> "Certificate":
         """Return the certificate of using both mechanisms on one user's data, adaptively.
 
-        By default both are converted to zero-concentrated DP, where rhos add. Kinds with a tighter
-        composition override this method.
+        By default both certificates are converted to zero-concentrated DP, where rhos add. Kinds of
+        certificates that compose more tightly override this method.
         """
         return ZeroConcentratedDP(self.to_zcdp().rho + other.to_zcdp().rho)
 
     @property
     def parts(self) -> tuple[float, "Certificate | None"]:
-        """Pure loss and the remaining certificate, which together make up this certificate."""
+        """Pure loss (0 if none) and other certificate (None if none) of which this is the composition."""
         return 0.0, self
 
     def closest_beside(self, other: "Certificate", *, delta: float) -> "Certificate":
-        """Return `beside`, or the pure losses composed separately, whichever has less epsilon at this delta.
+        """Return the composition with `other` that has the smaller epsilon at this delta.
+
+        The two candidates are `beside`, and the sum of the pure losses with the remaining certificates
+        composed.
 
         Example:
             >>> pure, gaussian = PureDP(1.0), GaussianDP(0.2367)  # of (1, 1e-6)
@@ -131,18 +133,18 @@ class Certificate(Configured, ABC):
         return min((together, apart), key=lambda certificate: certificate.epsilon_at(delta))
 
     def at_shift(self, mu: float) -> "Certificate":
-        """Return what this Gaussian noise certifies for neighbours that are `mu` deviations apart.
+        """Return the certificate of this noise for neighbours whose outputs are `mu` deviations apart.
 
         Raises:
-            InvalidParameter: This certificate is not one of Gaussian noise.
+            InvalidParameter: This is not a certificate of Gaussian noise.
         """
         raise InvalidParameter(f"{type(self).__name__} says nothing about shifted Gaussian noise")
 
     def compose(self, *others: "Certificate") -> "Certificate":
-        """Return the certificate of using all the mechanisms on one user's data, by `beside` one by one.
+        """Return the certificate of using all mechanisms on one user's data, by repeated `beside`.
 
-        Pure losses come last. Earlier they would add linearly; with a zero-concentrated certificate they add
-        in squares.
+        Pure certificates come last. Two pure losses would add up linearly, but each of them adds epsilon^2/2
+        to a zero-concentrated certificate.
         """
         parts = sorted((self, *others), key=lambda part: part.adds_linearly)
         return reduce(lambda together, part: together.beside(part), parts)
@@ -151,7 +153,9 @@ class Certificate(Configured, ABC):
 @_CERTIFICATES.add("PureDP")
 @dataclass(frozen=True)
 class PureDP(Certificate):
-    """A bound `epsilon` on all log-likelihood ratios of the output between neighbouring data sets."""
+    """Certificate that all log-likelihood ratios of the output between neighbouring data sets are at most
+    `epsilon`.
+    """
 
     wording = "pure differential privacy, epsilon = {epsilon}"
     rule = (
@@ -167,17 +171,18 @@ class PureDP(Certificate):
 
     @property
     def parts(self) -> tuple[float, Certificate | None]:
-        """Epsilon, and no remaining certificate."""
+        """The loss epsilon, and None for the remaining certificate."""
         return self.epsilon, None
 
     def beside(self, other: Certificate) -> Certificate:
-        """Compose: epsilons of pure certificates add."""
+        """Return the composition: epsilons of pure certificates add."""
         return PureDP(self.epsilon + other.epsilon) if isinstance(other, PureDP) else super().beside(other)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return 0 from the certificate's epsilon on, and below it the delta of randomised response.
+        """Return 0 for an `epsilon` of at least the certificate's, else the delta of randomised response.
 
-        Randomised response with ratio e^E is the worst pure mechanism: delta = (e^E - e^eps)/(1 + e^E).
+        With E the certificate's epsilon, randomised response with ratio e^E is the worst pure mechanism:
+        delta = (e^E - e^eps)/(1 + e^E).
         """
         smaller = _checks.number(epsilon, name="epsilon", exclusive=False)
         if smaller >= self.epsilon:
@@ -186,7 +191,7 @@ class PureDP(Certificate):
         return -math.expm1(smaller - self.epsilon) / (1.0 + math.exp(-self.epsilon))
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the certificate's epsilon at delta = 0, and a smaller one above."""
+        """Return the certificate's epsilon at delta = 0, and a smaller epsilon at larger delta."""
         chance = _checks.probability(delta, name="delta")
         # e^eps = e^E - delta (1 + e^E)
         remainder = 1.0 - chance * (1.0 + math.exp(-self.epsilon))
@@ -204,7 +209,7 @@ class PureDP(Certificate):
 @_CERTIFICATES.add("GaussianDP")
 @dataclass(frozen=True)
 class GaussianDP(Certificate):
-    """A mechanism that is no easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
+    """Certificate that a mechanism is no easier to attack than telling N(0, 1) from N(mu, 1) by one draw."""
 
     wording = "Gaussian differential privacy (GDP), mu = {mu}"
     rule = "GDP composition, squares of mu add up"
@@ -215,7 +220,7 @@ class GaussianDP(Certificate):
         _checks.settle(self, mu=_checks.number)
 
     def beside(self, other: Certificate) -> Certificate:
-        """Compose: mus add in squares, also with a near-Gaussian certificate."""
+        """Return the composition: squares of mu add, also with a near-Gaussian certificate."""
         if isinstance(other, GaussianDP):
             return GaussianDP(math.hypot(self.mu, other.mu))
         return other.beside(self) if isinstance(other, NearGaussianDP) else super().beside(other)
@@ -225,7 +230,10 @@ class GaussianDP(Certificate):
         return GaussianDP(mu)
 
     def delta_at(self, epsilon: float) -> float:
-        """Return Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu); relative error below 1e-12 down to 1e-15."""
+        """Return Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu).
+
+        The relative error is below 1e-12 for results down to 1e-15.
+        """
         return gaussian_delta(_checks.number(epsilon, name="epsilon", exclusive=False), self.mu)
 
     def to_zcdp(self) -> "ZeroConcentratedDP":
@@ -240,7 +248,7 @@ class GaussianDP(Certificate):
 @_CERTIFICATES.add("ZeroConcentratedDP")
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Certificate):
-    """A Renyi divergence of every order alpha > 1 between neighbouring data sets of at most alpha `rho`."""
+    """Certificate of a Renyi divergence of at most alpha `rho` between neighbours, for all alpha > 1."""
 
     wording = "zero-concentrated differential privacy (zCDP), rho = {rho}"
     rule = "zCDP composition, rhos add up"
@@ -263,13 +271,13 @@ class ZeroConcentratedDP(Certificate):
         return self
 
     def membership_bound(self) -> float:
-        """Return the largest p for which coins of bias p and 1 - p satisfy the certificate.
+        """Return the largest p for which two coins of bias p and 1 - p satisfy the certificate.
 
-        A test turns the two outputs into two coins, whose divergences are no larger (data processing).
-        The permitted pairs (power, size) form a convex set. It is symmetric under exchange of the neighbours
-        together with the answers (power, size) -> (1 - size, 1 - power), so the best is at size = 1 - power.
-        Orders are taken on a grid that includes the Kullback-Leibler divergence (order 1). Leaving orders out
-        only raises the bound.
+        A test turns the outputs for two neighbours into two coins, whose divergences are no larger (data
+        processing). The permitted pairs (power, size) form a convex set. Exchanging the neighbours and the
+        test's two answers maps (power, size) to (1 - size, 1 - power) and leaves the set unchanged. So the
+        best pair has size = 1 - power. Renyi orders are taken on a grid that includes the Kullback-Leibler
+        divergence (order 1). Leaving orders out can only raise the bound.
         """
         return _coin_bound(self.rho)
 
@@ -277,19 +285,20 @@ class ZeroConcentratedDP(Certificate):
 @_CERTIFICATES.add("NearGaussianDP")
 @dataclass(frozen=True)
 class NearGaussianDP(Certificate):
-    """Certificate of discrete Gaussian noise of a large scale: close to `GaussianDP`, and zero-concentrated.
+    """Certificate of discrete Gaussian noise of large scale: zero-concentrated, and close to `GaussianDP`.
 
-    The output is the discrete one, rho-zCDP with rho = mu^2/2, and is within total variation `distance`
-    of one that is GaussianDP(mu). So delta is at most the smaller of two:
+    The output is rho-zCDP with rho = mu^2/2, and within total variation `distance` of an output that is
+    GaussianDP(mu). So delta is at most the smaller of two numbers:
 
-    - that of ZeroConcentratedDP(mu^2/2);
-    - delta(eps; mu) + (1 + e^eps) distance. Proof: P(S) <= Q(S) + distance for the Gaussian Q near P, then
-      Q(S) <= e^eps Q'(S) + delta(eps; mu), then Q'(S) <= P'(S) + distance.
+    - the delta of ZeroConcentratedDP(mu^2/2);
+    - delta(eps; mu) + (1 + e^eps) distance, with delta(eps; mu) that of GaussianDP(mu). Proof: let P and P'
+      be the outputs for two neighbours, and Q and Q' the Gaussian ones near them. Then P(S) <= Q(S) +
+      distance, Q(S) <= e^eps Q'(S) + delta(eps; mu), and Q'(S) <= P'(S) + distance.
 
     Args:
         mu: Parameter of the nearby Gaussian certificate, sensitivity/sigma.
-        distance: Total variation between the noise that is drawn and rounded real Gaussian noise, over
-            all draws that one user can touch; see `rounding_distance` and `dpbandits.privacy.noise`.
+        distance: Total variation between the noise that is drawn and rounded real Gaussian noise, over all
+            draws that one user's data can affect; see `rounding_distance` and `dpbandits.privacy.noise`.
     """
 
     wording = "Gaussian differential privacy (GDP), mu = {mu}, up to total variation {distance}"
@@ -302,7 +311,7 @@ class NearGaussianDP(Certificate):
         _checks.settle(self, mu=_checks.number, distance=_checks.probability)
 
     def beside(self, other: Certificate) -> Certificate:
-        """Compose: mus add in squares and distances add; a Gaussian certificate has distance 0."""
+        """Return the composition: squares of mu and distances add; a Gaussian certificate has distance 0."""
         if not isinstance(other, (GaussianDP, NearGaussianDP)):
             return super().beside(other)
         distance = self.distance + (other.distance if isinstance(other, NearGaussianDP) else 0.0)
@@ -334,7 +343,8 @@ class NearGaussianDP(Certificate):
 class PureBeside(Certificate):
     """Composition of a pure loss `epsilon` with the certificate `other` (basic composition, adaptive).
 
-    delta(eps) is `other`'s at eps - epsilon: a pure mechanism adds its epsilon and no delta.
+    Its delta at eps is the delta of `other` at eps - epsilon: a pure mechanism adds its epsilon and no
+    delta.
 
     Example:
         >>> both = PureBeside(0.5, GaussianDP(0.2367))
@@ -353,26 +363,26 @@ class PureBeside(Certificate):
 
     @property
     def parts(self) -> tuple[float, Certificate | None]:
-        """Pure loss and the other certificate."""
+        """Pure loss `epsilon` and the certificate `other`."""
         return self.epsilon, self.other
 
     def delta_at(self, epsilon: float) -> float:
-        """Return `other`'s delta at eps less the pure loss, or 1 if eps is below the pure loss."""
+        """Return the delta of `other` at the given epsilon minus the pure loss, or 1 if that is negative."""
         loss = _checks.number(epsilon, name="epsilon", exclusive=False)
         # a decimal sum of budgets may be one rounding below its parts in binary
         left = loss - self.epsilon * (1.0 - 2.0**-50)
         return self.other.delta_at(left) if left >= 0.0 else 1.0
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the pure loss plus `other`'s epsilon."""
+        """Return the pure loss plus the epsilon of `other`."""
         return self.epsilon + self.other.epsilon_at(delta)
 
     def to_zcdp(self) -> ZeroConcentratedDP:
-        """Return the sum of both rhos."""
+        """Return the sum of the rhos of the pure loss and of `other`."""
         return ZeroConcentratedDP(0.5 * self.epsilon**2 + self.other.to_zcdp().rho)
 
     def membership_bound(self) -> float:
-        """Return the smaller of the zero-concentrated bound and the best (epsilon, delta) bound of a few."""
+        """Return the smaller of the zero-concentrated bound and the best of a few (epsilon, delta) bounds."""
         return _bound_beside(self)
 
     def describe(self) -> str:
@@ -402,7 +412,7 @@ from_config = _CERTIFICATES.read
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
-    """Return `value` with this many significant digits, rounded up, so that "at most" stays true.
+    """Return `value` as text with this many significant digits, rounded up, so that "at most" stays true.
 
     Example:
         >>> rounded_up(2.71828), rounded_up(0.5), rounded_up(1e-6)

@@ -1,8 +1,9 @@
 """Definitions of privacy: joint, local and row-level differential privacy, or none.
 
-A definition holds the numbers that a user chooses and says in words what they mean. It has a `title`,
+A definition holds the numbers that the operator chooses, and says in words what they mean. It has a `title`,
 `epsilon` and `delta`, a `unit` (the data that is protected as one piece), `neighbours` (the adjacency of two
-inputs) and `left_out` (sentences on what is not promised). The other modules have mechanisms for it.
+inputs) and `left_out` (sentences on what is not promised). Mechanisms that satisfy a definition are in the
+other modules of this package.
 """
 
 import math
@@ -30,29 +31,31 @@ __all__ = [
 ]
 
 MOST_ROWS = 1 << 24
-"""Largest number of rows of a table, and so of one person."""
+"""Largest number of rows of a table, and so the largest number of rows of one person."""
 
 LARGE_DELTA = 1e-3
-"""A delta above this warns, whatever the number of users: one run in a thousand may reveal everything."""
+"""Largest delta without a warning: a mechanism with this delta may
+reveal everything in one run of a thousand.
+"""
 
 _DEFINITIONS: "Registry[Definition]" = Registry("a definition", label="kind")
 
 _LEFT_OUT = math.nan
-"""Default of an argument that must be given; its error says how."""
+"""Default of an argument that callers must give; the error for it says how to choose the argument."""
 
 _GENERAL_FACTS = "Facts about people in general may be learned, and applied to anybody."
 
 
 class LargeDelta(DPBanditsWarning):
-    """Warning about a delta that would allow a mechanism to publish some users' raw data."""
+    """Warning that a delta is so large that a mechanism with it may publish some users' raw data."""
 
 
 def warn_if_delta_large(delta: float, n_users: int) -> None:
-    """Warn when delta >= 1/n: a mechanism that publishes one random user's data would then qualify.
+    """Warn if delta >= 1/n for n users: a mechanism may then publish one random user's data.
 
     Args:
         delta: the delta of a definition.
-        n_users: number of users that the promise covers, or of rounds if every user has one.
+        n_users: number n of users that the promise covers, or number of rounds if every user has one.
 
     Example:
         >>> warn_if_delta_large(1e-6, 10_000)
@@ -85,7 +88,7 @@ def _share_of(amount: float, parts: int) -> float:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return the number with its noun: "1 round", "2 rounds"."""
+    """Return a number with its noun: "1 round", "2 rounds"."""
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
@@ -95,19 +98,19 @@ def counted(n: int, noun: str) -> str:
 class JointDP(Configured):
     """Joint differential privacy: everything that others see reveals little about one user.
 
-    For every user, everything that the others receive and everything that is released has nearly the
-    same distribution when that user's whole contribution is replaced. The user's own actions are not
-    covered, as they are for the user, and a trusted server sees raw data.
+    If one user's whole contribution is replaced, everything that the other users receive and everything that
+    is released has nearly the same distribution as before. The actions that the user receives are not
+    covered, because they are meant for this user. A trusted server sees raw data.
 
     Args:
         epsilon: privacy loss, above 0.
         delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
         rounds_per_user: contribution bound: largest number of rounds of one user, protected together.
-        user_ids: True if asks and rows name their user, which enforces this bound. Without ids the bound is
-            an unchecked assumption of the guarantee.
+        user_ids: True if asks and rows name their user, so that the contribution bound is enforced. Without
+            ids the bound is an unchecked assumption of the guarantee.
 
     Raises:
-        InvalidParameter: a number outside its range.
+        InvalidParameter: a number is outside its range.
 
     Example:
         >>> JointDP(1, 1e-6) == JointDP(epsilon=1, delta=1e-6)
@@ -188,7 +191,7 @@ class RowDP(Configured):
         rows_per_user: contribution bound: largest number of rows of one person, protected together.
 
     Raises:
-        InvalidParameter: a number outside its range.
+        InvalidParameter: a number is outside its range.
 
     Example:
         >>> RowDP(epsilon=1, distance=2, rows_per_user=4).each_row.epsilon
@@ -223,11 +226,11 @@ class RowDP(Configured):
     def each_row(self) -> "RowDP":
         """Definition that noise on a single row must satisfy.
 
-        **Proof.** Between neighbouring tables the m rows of one person change, each by at most `distance`;
-        the others do not. Rows are noised independently of each other. Going from one table to the other row
-        by row, each step is (epsilon', delta')-indistinguishable. The m steps together are (m epsilon',
-        m delta'), as m mechanisms on data of their own compose. With epsilon' and delta' an m-th, rounded
-        down, that is at most the promise.
+        **Proof.** Between neighbouring tables the m = `rows_per_user` rows of one person change, each by at
+        most `distance`; no other row changes. The rows' noise is independent. Each row's release is
+        (epsilon', delta')-indistinguishable between the two tables. So the m releases together are (m
+        epsilon', m delta')-indistinguishable (composition of independent mechanisms). With epsilon' and
+        delta' an m-th of the promise, rounded down, that is at most the promise.
         """
         if self.rows_per_user == 1:
             return self
@@ -235,7 +238,7 @@ class RowDP(Configured):
         return RowDP(epsilon=shares[0], delta=shares[1], distance=self.distance)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the JSON-ready form, with `rows_per_user` if it is more than one."""
+        """Return the definition for JSON, with `rows_per_user` if it is more than one."""
         config = super().to_config()
         return {key: value for key, value in config.items() if (key, value) != ("rows_per_user", 1)}
 
@@ -272,7 +275,7 @@ class RowDP(Configured):
 @_DEFINITIONS.add("NoPrivacy")
 @dataclass(frozen=True, kw_only=True)
 class NoPrivacy(Configured):
-    """No promise: for baselines with which private policies are compared."""
+    """Definition without any promise, for baselines with which private policies are compared."""
 
     title: ClassVar[str] = "no privacy"
     epsilon: ClassVar[float] = math.inf

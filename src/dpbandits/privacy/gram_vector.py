@@ -1,8 +1,8 @@
 r"""One round's contribution as exact integers, and the sensitivity of their sum.
 
-A round contributes the pair (phi phi^T, z phi): a feature vector with ||phi|| <= 1 and a centred reward
-with |z| <= b = 1/2. The pair is released jointly. `ratio` r weighs its two parts against each other: in the
-coordinates of the release, the squared distance of (A, u) and (A', u') is
+A round contributes the pair (phi phi^T, z phi), the Gram matrix and the vector. Its feature vector has
+||phi|| <= 1, and its centred reward |z| <= b = 1/2. The pair is released jointly. `ratio` r weighs the two
+parts against each other: in the coordinates of the release, the squared distance of (A, u) and (A', u') is
 
     ||A - A'||_F^2 + (r/b^2) ||u - u'||^2,
 
@@ -17,13 +17,13 @@ the sign of a vector leaves its outer product unchanged, so let z = y = b. With 
 x' = ||psi||^2, c = phi.psi, the squared distance is x^2 + x'^2 - 2 c^2 + r (x + x' - 2 c). For given c
 it grows with x and x', so it is at most its value at x = x' = 1. This value is w (4 - w)/2 + r w with
 w = 2 - 2 c in [0, 4]. It is largest at w = min(2 + r, 4), where it is (2 + r)^2/2 or 4 r. The zero vector,
-which stands for a reward that never came, is one of the psi (value 1 + r, smaller).  QED.
+which stands for a reward that never came, is a special case of psi (with the smaller value 1 + r).  QED.
 
-**Vector alone.** If only rewards are private, phi is the same for both neighbours. In the coordinates u/b the
-distance is |z - y| ||phi||/b <= 2.
+**Vector alone.** If only rewards are private, phi is the same for both neighbours. In the coordinates u/b
+the distance is |z - y| ||phi||/b <= 2.
 
-**Contribution bound.** A user with k rounds changes the sum by at most k s(r) (triangle inequality). A factor
-sqrt(k) would be wrong, because all rounds may change it in the same direction.
+**Contribution bound.** A user with k rounds changes the sum by at most k s(r) (triangle inequality). A
+factor sqrt(k) would be wrong, because all rounds may change the sum in the same direction.
 
 **Quantisation.** phi is truncated to q = trunc(2^20 phi), with q.q <= 2^40 checked, and z/b is rounded to
 n with |n| <= 2^20. Sums of q q^T and n q are exact integers in units of 2^-40. The bound above therefore
@@ -55,20 +55,22 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["LATTICE", "GramVectorMechanism", "SpectralBound", "gram_noise_norm", "joint_sensitivity"]
 
 SpectralBound = Literal["printed", "sharp"]
-"""Bound on the spectral norm of the Gram's noise; see `gram_noise_norm`."""
+"""Name of a bound on the spectral norm of the Gram matrix's noise; see `gram_noise_norm`."""
 
 BITS = 20
-"""Binary digits of a feature and of a centred reward. The error of 1e-6 is far below any noise."""
+"""Number of binary digits of a feature and of a centred reward. The
+rounding error of 1e-6 is far below any noise.
+"""
 
 LATTICE = 2.0 ** (-2 * BITS)
 """Value of one unit of an integer sum: its terms are products of two 20-bit numbers."""
 
 REWARD_BOUND = 0.5
-"""b: largest absolute value of a centred reward."""
+"""Bound b on the absolute value of a centred reward, for a reward range of width 1."""
 
 _ONE = 1 << BITS
 _EXACT_ROWS = 1 << (53 - 2 * BITS)
-"""Number of rows that float64 sums without rounding: 2^13 products of at most 2^40 stay within 2^53."""
+"""Number of rows that float64 sums without rounding: 2^13 products of at most 2^40 are at most 2^53."""
 
 
 def joint_sensitivity(ratio: float) -> float:
@@ -85,7 +87,7 @@ def joint_sensitivity(ratio: float) -> float:
 def gram_noise_norm(
     *, noise_sd: float, n_features: int, rounds: float, failure_probability: float, bound: SpectralBound
 ) -> float:
-    """Bound the spectral norm of the Gram's noise in all rounds, up to `failure_probability`.
+    """Return a bound on the spectral norm of the Gram matrix's noise in all of T rounds.
 
     Args:
         noise_sd: Scale s of the noise s (Z + Z^T)/2; see `GramVectorMechanism.gram_noise_sd`.
@@ -93,7 +95,8 @@ def gram_noise_norm(
         rounds: Number T of rounds.
         failure_probability: Probability alpha with which the bound may fail.
         bound: "sharp" is s (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), derived in the module. "printed" is
-            s (4 sqrt(m) + 2 ln(2 T/alpha)), of Dubey2021's Lemma 3, which is larger for every m, T and alpha.
+            s (4 sqrt(m) + 2 ln(2 T/alpha)), of Dubey2021's Lemma 3, which is larger for every m, T and
+            alpha.
 
     Example:
         >>> of = {"noise_sd": 1.0, "n_features": 64, "rounds": 1024, "failure_probability": 0.1}
@@ -120,14 +123,15 @@ class GramVectorMechanism(Configured):
 
     Args:
         n_features: Number m of features.
-        supports: Half-open index ranges that partition 0..m. A feature vector is nonzero in only one of them.
-            Products across supports are not part of the release (leaving entries out cannot raise
-            the sensitivity). None means one range.
+        supports: Half-open index ranges that partition 0..m. A feature vector is nonzero in only one of
+            them. Products across supports are not part of the release (leaving entries out cannot raise the
+            sensitivity). None means one range.
         ratio: Weight r. With 2 the vector is exactly as accurate as if it were released alone.
-        rounds_per_user: Contribution bound k; multiplies the sensitivity.
-        vector_only: True if decision sets are public and only rewards are private. The vector is then
-            released alone, and the Gram is public and exact. The Gram must include every answered decision,
-            with or without a reward, because whether the reward came is the user's secret.
+        rounds_per_user: Contribution bound k: largest number of rounds of one user. The sensitivity is
+            proportional to it.
+        vector_only: True if decision sets are public and only rewards are private. Then only the vector is
+            released, and the Gram matrix is public and exact. It must include every answered decision, with
+            or without a reward, because whether a reward came is private.
 
     Raises:
         InvalidParameter: A number is out of its range, or supports do not partition 0..m.
@@ -165,12 +169,12 @@ class GramVectorMechanism(Configured):
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """Supports with the default resolved: always a partition of 0..m."""
+        """Index ranges of the supports, which partition 0..m; one range if `supports` is None."""
         return tuple(self.supports or ())
 
     @property
     def sensitivity(self) -> float:
-        """Largest change of the sum, in coordinates, when one user is replaced."""
+        """Largest Euclidean change of the sum, in coordinates, when one user is replaced."""
         return self.rounds_per_user * (2.0 if self.vector_only else joint_sensitivity(self.ratio))
 
     @property
@@ -180,14 +184,16 @@ class GramVectorMechanism(Configured):
 
     @property
     def gram_size(self) -> int:
-        """Number of released Gram entries; 0 if the Gram is public."""
+        """Number of released Gram entries; 0 if the Gram matrix is public."""
         if self.vector_only:
             return 0
         return sum((stop - start) * (stop - start + 1) // 2 for start, stop in self.ranges)
 
     @property
     def largest_coordinate(self) -> float:
-        """Largest absolute value of one round's coordinates: sqrt(r) |q_i n| or sqrt(2) |q_i q_j| <= 1."""
+        """Largest absolute value of one round's coordinates, which are sqrt(r) z phi_i / b and sqrt(2) phi_i
+        phi_j.
+        """
         return 1.0 if self.vector_only else max(1.0, math.sqrt(self.ratio))
 
     @property
@@ -196,14 +202,14 @@ class GramVectorMechanism(Configured):
         return 1.0 if self.vector_only else math.sqrt(1.0 + self.ratio)
 
     def encode(self, features: ArrayLike, centred: ArrayLike, *, support: IntArray | None = None) -> IntArray:
-        """Return the sums (D,) over rounds, as exact integers.
+        """Return the sums (D,) over n rounds, as exact integers.
 
         Args:
-            features: Feature vectors, shape (n, m), Euclidean norm of a row at most 1; longer rows are
-                shortened.
-            centred: Centred rewards in [-1/2, 1/2], shape (n,); others are clipped.
-            support: Index of the support that each row is nonzero in, shape (n,). With it, features have
-                shape (n, w), w the size of the largest support: the row's entries there, padded with zeros.
+            features: Feature vectors, shape (n, m), of Euclidean norm at most 1; longer ones are shortened.
+            centred: Centred rewards in [-1/2, 1/2], shape (n,); values outside are clipped.
+            support: Index of the support in which each feature vector is nonzero, shape (n,). If it is
+                given, features have shape (n, w), with w the size of the largest support: the entries of
+                each vector in its support, padded with zeros.
 
         Raises:
             InvalidData: Shapes are wrong, there is no such support, or a value is NaN or infinite.
@@ -225,7 +231,7 @@ class GramVectorMechanism(Configured):
         return sums
 
     def _encode_exactly(self, phi: FloatArray, z: FloatArray, support: IntArray | None) -> IntArray:
-        """Return sums over at most `_EXACT_ROWS` rounds: all partial sums are integers below 2^53."""
+        """Return the sums of at most `_EXACT_ROWS` rounds: all partial sums are integers up to 2^53."""
         q, n = quantise_features(phi), quantise_rewards(z)
         parts, vector = [], np.zeros(self.n_features)
         for index, (start, stop) in enumerate(self.ranges):
@@ -247,7 +253,7 @@ class GramVectorMechanism(Configured):
         return np.asarray(sums * (self._weights * LATTICE))
 
     def from_coordinates(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Convert coordinates (..., D) to the symmetric gram (..., m, m) and vector (..., m), natural units.
+        """Convert coordinates (..., D) to Gram matrix (..., m, m) and vector (..., m) in natural units.
 
         Raises:
             InvalidParameter: The mechanism releases only the vector.
@@ -282,7 +288,9 @@ class GramVectorMechanism(Configured):
         return np.asarray(coordinates[..., self.gram_size :] * self.vector_noise_sd(1.0))
 
     def gram_noise_sd(self, coordinate_sd: float) -> float:
-        """Return sigma_A: the Gram's noise has sd sigma_A on the diagonal and sigma_A/sqrt(2) off it.
+        """Return the standard deviation of the Gram matrix's noise on the diagonal, in natural units.
+
+        Off the diagonal it is the result over sqrt(2). It is 0 if the Gram matrix is public.
 
         Args:
             coordinate_sd: Standard deviation of the noise in every coordinate.
@@ -290,12 +298,16 @@ class GramVectorMechanism(Configured):
         return 0.0 if self.vector_only else coordinate_sd
 
     def vector_noise_sd(self, coordinate_sd: float) -> float:
-        """Return sigma_u, the standard deviation of the noise of every vector entry, in natural units."""
+        """Return the standard deviation of the noise of every vector entry, in natural units.
+
+        Args:
+            coordinate_sd: Standard deviation of the noise in every coordinate.
+        """
         return coordinate_sd * REWARD_BOUND / (1.0 if self.vector_only else math.sqrt(self.ratio))
 
     @cached_property
     def _weights(self) -> FloatArray:
-        """Factors (D,) from integer sums to coordinates."""
+        """Factors (D,) that turn integer sums, in natural units, into coordinates."""
         if self.vector_only:
             return np.ones(self.n_features)
         triangles = [_triangle(stop - start) for start, stop in self.ranges]
@@ -305,7 +317,7 @@ class GramVectorMechanism(Configured):
 
 @lru_cache(maxsize=64)
 def _triangle(size: int) -> tuple[IntArray, IntArray]:
-    """Return rows and columns of an upper triangle with its diagonal. Cached, as every round needs them."""
+    """Return row and column indices of an upper triangle with its diagonal, from a cache."""
     rows, columns = np.triu_indices(size)
     rows.flags.writeable = columns.flags.writeable = False
     return rows, columns
@@ -313,7 +325,7 @@ def _triangle(size: int) -> tuple[IntArray, IntArray]:
 
 @lru_cache(maxsize=64)
 def _square(size: int) -> IntArray:
-    """Return the (size, size) positions in the upper triangle of the entries of a symmetric matrix."""
+    """Return each entry's position in the upper triangle of a symmetric matrix, (size, size)."""
     rows, columns = _triangle(size)
     places = np.empty((size, size), dtype=np.intp)
     places[rows, columns] = places[columns, rows] = np.arange(len(rows))
@@ -322,10 +334,10 @@ def _square(size: int) -> IntArray:
 
 
 def quantise_features(phi: FloatArray) -> FloatArray:
-    """Return q = trunc(2^20 phi), integers held in float64, with q.q <= 2^40 for every row. (n, m).
+    """Return q = trunc(2^20 phi) for rows phi (n, m), integers in float64 with q.q <= 2^40 for every row.
 
-    Truncation only shortens. Rows that are still too long are scaled to length 1 - 2^-20 and truncated again.
-    From that length, rounding cannot make them too long.
+    Truncation can only shorten a row. Rows that are still too long are scaled to length 1 - 2^-20 and
+    truncated again. After that no rounding error can make them too long.
     """
     q = np.trunc(phi * _ONE)
     # Squares are integers. Below 2^53 their sum is exact, and above it stays far above 2^40.
@@ -338,5 +350,5 @@ def quantise_features(phi: FloatArray) -> FloatArray:
 
 
 def quantise_rewards(centred: FloatArray) -> FloatArray:
-    """Return round(2^20 z/b), integers held in float64 in [-2^20, 2^20]. (n,) -> (n,)."""
+    """Return round(2^20 z/b) for centred rewards z (n,), as integers in float64 in [-2^20, 2^20]."""
     return np.rint(np.clip(centred / REWARD_BOUND, -1.0, 1.0) * _ONE)

@@ -25,21 +25,23 @@ from dpbandits.privacy.pages import Page, Paper, Section
 __all__ = ["LOG_RATIOS", "Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
 
 Status = Literal["enforced", "simulated", "broken", "none"]
-"""enforced: the software keeps the promise, under the assumptions; simulated: the noise can be repeated,
-so nobody is protected; broken: published with a promise that an attack refutes; none: no promise."""
+"""Status of a guarantee. `enforced`: the software keeps the promise, under the stated assumptions.
+`simulated`: the noise can be repeated, so nobody is protected. `broken`: a mechanism was published with a
+promise that an attack refutes. `none`: nothing is promised.
+"""
 
 _FORMAT = 1
-"""Version of the JSON form."""
+"""Version of the JSON form of a guarantee."""
 
 LOG_RATIOS = "in log-likelihood ratios"
-"""Unit of the records of randomised responses, to which no noise is added."""
+"""Unit of scale and sensitivity in the records of randomised responses, which have no added noise."""
 
 _FIRST_SENTENCE = re.compile(r"(.*?[.?!])(\s|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observer(Configured):
-    """A party that sees something.
+    """A party, the data that it sees, and whether the guarantee protects against it.
 
     Args:
         who: a noun phrase, such as "the server".
@@ -60,11 +62,12 @@ class Assumption(Configured):
     """A condition on which the guarantee rests.
 
     Args:
-        name: two or three words by which the statement refers to it.
-        text: full sentences. The first one states the condition by itself: the page to sign shows it alone.
-        enforced: True if the software makes it hold; False if the operator must.
-        part: the part of the statement whose assumption it is, such as "published function"; empty for the
-            policy's own.
+        name: two or three words by which the statement refers to the assumption.
+        text: full sentences. The first sentence alone states the condition, as the page to sign shows only
+            it.
+        enforced: True if the software makes the condition hold; False if the operator must.
+        part: the part of the statement to which the assumption belongs, such as "published function"; empty
+            for assumptions of the policy itself.
     """
 
     name: str
@@ -84,18 +87,18 @@ class Assumption(Configured):
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismRecord(Configured):
-    """One use of noise.
+    """Description of one use of noise.
 
     Args:
         name: the released quantity.
         law: the noise's distribution, such as "discrete Gaussian".
-        scale: its scale parameter, in `unit`.
+        scale: scale parameter of the noise, in `unit`.
         sensitivity: largest change that neighbouring inputs make to all releases together, in `unit`.
-        certificate: privacy loss of all releases of this mechanism together; None where nothing is proven.
+        certificate: privacy loss of all releases of this mechanism together; None if nothing is proven.
         releases: largest number of releases.
         unit: the exact unit of scale and sensitivity, often a step of a lattice of integers.
-        step: value of one `unit` in `shown_in`.
-        shown_in: the unit in which people read scale and sensitivity; by default `unit`.
+        step: value of one `unit` in the unit `shown_in`.
+        shown_in: the unit in which a statement shows scale and sensitivity; by default `unit`.
     """
 
     name: str
@@ -115,7 +118,7 @@ class MechanismRecord(Configured):
             raise InvalidParameter("a mechanism's scale, sensitivity, step or number of releases is negative")
 
     def describe(self) -> str:
-        """Return a line with name, noise and certificate, in the unit that people read."""
+        """Return a line with name, noise and certificate, in the unit `shown_in`."""
         releases = "1 release" if self.releases == 1 else f"at most {self.releases} releases"
         proven = "nothing is proven" if self.certificate is None else self.certificate.describe()
         noise, unit = self.law, self.shown_in or self.unit
@@ -139,15 +142,15 @@ class Guarantee(Seen):
         status: see `Status`.
         certificate: the strongest proven bound on the privacy loss. `enforced` and `simulated` need one that
             implies (epsilon, delta); `broken` and `none` have None.
-        epsilon, delta: the promise; by default the definition's. When broken, the claim.
+        epsilon, delta: the promise, or the claim of a `broken` guarantee; by default the definition's.
         unit, neighbours: privacy unit and adjacency; by default the definition's.
         attack: the attack that refutes a `broken` guarantee.
         limits: further sentences for the page to sign on what is not promised, after the definition's.
         notes: further sentences for the annex.
 
     Raises:
-        InvalidParameter: the parts contradict each other: an unknown status, a certificate that does not
-            prove the promise, a broken guarantee without an attack, a promise that nobody is held to.
+        InvalidParameter: the status is unknown, or the parts contradict each other: a certificate that does
+            not prove the promise, a broken guarantee without an attack, a promise that covers no observer.
 
     Example:
         >>> guarantee = Guarantee.without_privacy(observers=(
@@ -207,7 +210,7 @@ class Guarantee(Seen):
 
     @classmethod
     def without_privacy(cls, *, observers: Sequence[Observer] = (), notes: Sequence[str] = ()) -> "Guarantee":
-        """The guarantee of a baseline that promises nothing."""
+        """Return the guarantee of a baseline that promises nothing."""
         return cls(
             definition=NoPrivacy(),
             observers=tuple(observers),
@@ -223,20 +226,21 @@ class Guarantee(Seen):
         return said(self, status=self.status, **promise)
 
     def epsilon_at(self, delta: float) -> float:
-        """Smallest epsilon proven at another delta; infinite where nothing is proven."""
+        """Return the smallest epsilon that is proven at another delta; infinity if nothing is proven."""
         return math.inf if self.certificate is None else self.certificate.epsilon_at(delta)
 
     def membership_bound(self) -> float:
-        """Best success rate of a guess between two equally likely neighbours; 1 if nothing is proven.
+        """Return a bound on the success rate of a guess between two equally likely neighbouring data sets.
 
-        For simulated noise, what it would be if the noise were secret.
+        It is 1 if nothing is proven. For simulated noise it is the bound that would hold if the noise were
+        secret.
         """
         if self.certificate is None:
             return 1.0
         return min(self.certificate.membership_bound(), membership_bound(self.epsilon, self.delta))
 
     def explain(self) -> str:
-        """Return the page to sign as text: promise, people, observers, limits and assumptions to check."""
+        """Return the page to sign as text: promise, observers, limits and assumptions to check."""
         return pages.as_text(self.pages()[0])
 
     def annex(self) -> str:
@@ -244,17 +248,17 @@ class Guarantee(Seen):
         return pages.as_text(self.pages()[1])
 
     def to_html(self) -> str:
-        """Return page and annex as one self-contained HTML document that prints on A4 or Letter."""
+        """Return page to sign and annex as one self-contained HTML document, for A4 or Letter paper."""
         return pages.as_document(self.pages())
 
     def to_pdf(self, *, paper: Paper = "A4") -> bytes:
-        """Return page and annex as PDF; needs the extra `pdf`.
+        """Return the page to sign and the annex as a PDF file; this needs the extra `pdf`.
 
         Args:
             paper: "A4" or "Letter".
 
         Raises:
-            InvalidParameter: reportlab is not installed, or another size of paper.
+            InvalidParameter: reportlab is not installed, or the paper size is unknown.
         """
         return pages.as_pdf(self.pages(), paper=paper)
 
@@ -264,7 +268,7 @@ class Guarantee(Seen):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def pages(self) -> tuple[Page, Page]:
-        """Return the page to sign and the annex, to be laid out by `dpbandits.privacy.pages`."""
+        """Return the page to sign and the annex; `dpbandits.privacy.pages` formats them."""
         build = {"none": self._unprotected, "broken": self._broken}.get(self.status, self._promised)
         sections = tuple(one for one in build() if one.texts or one.items)
         annex = tuple(one for one in (*self._warned(), *self._annex()) if one.texts or one.items)
@@ -274,7 +278,7 @@ class Guarantee(Seen):
         return page, Page("Annex to the privacy statement", annex)
 
     def _warned(self) -> tuple[Section, ...]:
-        """Return the headline of a statement that protects nobody; it stands on each of its sheets."""
+        """Return a warning as a section for each page of a statement that protects nobody; () for others."""
         return (Section("", (_HEADLINES[self.status],)),) if self.status in _HEADLINES else ()
 
     # -- the page to sign -----------------------------------------------------------------------
@@ -365,7 +369,7 @@ class Guarantee(Seen):
         return Section("Composition", tuple(texts))
 
     def to_json(self) -> str:
-        """The guarantee as JSON text, complete: `from_json` gives an equal guarantee."""
+        """Return the complete guarantee as JSON text: `from_json` gives an equal guarantee."""
         fields = {"format": _FORMAT} | {name: plain(getattr(self, name)) for name in (*_PROMISE, *_GROUNDS)}
         if math.isinf(self.epsilon):
             fields["epsilon"] = None
@@ -375,11 +379,12 @@ class Guarantee(Seen):
     def from_json(cls, text: str) -> "Guarantee":
         """Rebuild a guarantee from `to_json()`; its parts are checked against each other again.
 
-        Nothing proves that a policy made the text: somebody who changes it consistently is not noticed.
-        Compare `digest` with that of the policy, or with the signed page.
+        Nothing proves that a policy made the text: a consistent change of it is not noticed. Compare
+        `digest` with the digest of the policy's guarantee, or with the one on the signed page.
 
         Raises:
-            InvalidParameter: not such a text, of another format version, or contradictory.
+            InvalidParameter: the text is not from `to_json()`, has another format version, or contradicts
+                itself.
         """
         fields = json_object(text, "the JSON form of a guarantee")
         with reading("the JSON form of a guarantee"):
@@ -397,7 +402,7 @@ _PROMISE = ("definition", "epsilon", "delta", "certificate", "unit", "neighbours
 _GROUNDS = ("observers", "limits", "mechanisms", "assumptions", "theorem", "status", "attack", "notes")
 
 _DELTAS = (1e-9, 1e-6)
-"""Deltas at which an annex also states epsilon."""
+"""Further values of delta at which an annex states epsilon."""
 
 _JSON_PARSERS: dict[str, Callable[[Any], Any]] = {
     "definition": definitions.from_config,
@@ -428,10 +433,10 @@ def _capital(text: str) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    """e^epsilon in words; beyond floats it is no restriction that needs its digits."""
+    """Return e^epsilon in words; a number beyond the range of floats is described without its digits."""
     return rounded_up(math.exp(epsilon)) if epsilon < 700.0 else "a number of more than three hundred digits"
 
 
 def _exact(value: float) -> str:
-    """The shortest decimal that is this number."""
+    """Return the shortest decimal that float64 reads as this number."""
     return repr(value).removesuffix(".0")

@@ -10,20 +10,21 @@ that a promise needs:
 | the same, if `draws` is None or the lattice is coarse | `ZeroConcentratedDP` | 4.531 sensitivity |
 | `SimulatedNoise(seed)`: rounded normal, repeatable | `GaussianDP` | 4.225 sensitivity |
 
-**The rule.** An enforced release is calibrated near-Gaussian if two conditions hold. It states how many draws
-of noise one user can touch (`draws`), and the near-Gaussian certificate needs less noise than the
-zero-concentrated one, as on a fine lattice. Otherwise the zero-concentrated certificate is used. It always
-holds.
+**The rule.** A draw is one noise integer, and a user touches a draw if the user's data can change the number
+to which it is added. An enforced release is calibrated by the near-Gaussian certificate under two
+conditions. It states how many draws one user can touch (`draws`), and the near-Gaussian certificate needs
+less noise than the zero-concentrated one, as on a fine lattice. Otherwise the zero-concentrated certificate
+is used, which always holds.
 
 **Proof that counting the touched draws suffices, adaptively.** Fix two neighbouring data sets, and releases
 r_1, r_2, ... that add discrete Gaussian noise to integer vectors, each of which may depend on all earlier
 releases. Given the same past, the two vectors differ (by v_j) only in releases that the replaced user
 touches. On every path these releases have at most n draws, and sum_j |v_j|^2 <= s^2.
 
-Let H be the same process with rounded real Gaussian noise in the touched releases. Draw for draw, the two
-noises are within d = `rounding_distance(sigma)` of each other. Couple the processes so that they stay
-together until a touched draw differs, which has probability at most n d. Each neighbour's outcome is then
-within n d of its H in total variation.
+Let H be the same process with rounded real Gaussian noise in the touched releases. One draw of either noise
+is within d = `rounding_distance(sigma)` of the other's in total variation. Couple the processes so that they
+stay together until a touched draw differs, which has probability at most n d. For each neighbour, the
+outcome is then within n d of the outcome of H in total variation.
 
 In H, an untouched release has the same distribution under both neighbours. A touched one is the rounded sum
 of v_j and a real Gaussian g_j, with v_j fixed by the past: post-processing of the sum. Give the attacker one
@@ -33,8 +34,8 @@ v_j. The log-likelihood ratio is that of N(s/sigma, 1) against N(0, 1) (Smith, T
 GaussianDP(s/sigma), and the releases are `NearGaussianDP`(s/sigma, n d). A count above n, such as the count
 of all draws, only adds noise.
 
-Simulated noise protects nobody: anyone who has the seed can subtract it. A guarantee that rests on it has the
-status `simulated`.
+Simulated noise protects nobody: anyone who has the seed can subtract it. A guarantee that rests on it has
+the status `simulated`.
 """
 
 import os
@@ -57,7 +58,7 @@ from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
 
 _SIMULATED_STREAM = 0x6E6F6973
-"""Stream number that separates simulated noise from every other use of a seed."""
+"""Number that separates the random stream of simulated noise from all other uses of a seed."""
 
 
 @runtime_checkable
@@ -82,18 +83,18 @@ class NoiseSource(Protocol):
                 sets, over all releases that share the promise.
             epsilon: Privacy loss of the promise; see `dpbandits.privacy.calibration`.
             delta: Failure probability of the promise.
-            draws: Largest number of draws of noise that one user can touch over all these releases. With
-                None the number has no bound, and the certificate does not depend on it.
+            draws: Largest number of noise draws that one user's data can affect over all these releases.
+                None means that it has no bound; the certificate then does not depend on it.
         """
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Draw fresh noise (size,) of scale `sigma`, in lattice units."""
+        """Draw fresh noise (size,) of scale `sigma`, as integers."""
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Draw fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
+        """Draw fresh discrete Laplace noise (size,), with P(k) exactly proportional to exp(-rate |k|)."""
 
     def to_config(self) -> dict[str, Any]:
-        """Return the kind of source, ready for JSON. Drawn or prepared noise is never part of it."""
+        """Return the kind of source for JSON; it never contains noise that was drawn or prepared."""
 
 
 _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
@@ -107,9 +108,9 @@ class SecureNoise(Valued):
     sensitivity s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath, Steinke 2020, Theorem 14). On a fine lattice
     it is nearly Gaussian; see the module. `dpbandits.privacy.samplers` holds the sampler.
 
-    `prepare` draws noise ahead of time, so that answering takes less time. Prepared noise stays in the memory
-    of this process. It is never saved, shown, copied or shared with a forked child, because noise that is
-    used twice protects nobody.
+    `prepare` draws noise ahead of time, so that a release takes less time. Prepared noise stays in the
+    memory of this process. It is never saved, shown, copied or shared with a forked child, because noise
+    that is used twice protects nobody.
 
     Example:
         >>> SecureNoise().integer_gaussian(sigma=1e6, size=3).shape
@@ -126,14 +127,14 @@ class SecureNoise(Valued):
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """Return the smallest scale that the rule of the module allows, and its certificate."""
+        """Return the smallest scale that the module's rule allows, and its certificate."""
         sigma, apart = discrete_scale(epsilon, delta, sensitivity, draws)
         if apart is None:
             return _check_sigma(sigma), ZeroConcentratedDP(zcdp_rho(epsilon, delta))
         return _check_sigma(sigma), NearGaussianDP(sensitivity / sigma, apart)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Draw fresh discrete Gaussian noise (size,). Prepared draws go first; no draw is returned twice."""
+        """Draw fresh discrete Gaussian noise (size,), prepared draws first; no draw is returned twice."""
         scale, missing = _check_sigma(sigma), _check_size(size)
         parts: list[IntArray] = []
         self._own()
@@ -150,11 +151,11 @@ class SecureNoise(Valued):
         return np.concatenate(parts)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Draw fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
+        """Draw fresh discrete Laplace noise (size,), with P(k) exactly proportional to exp(-rate |k|)."""
         return lattice_laplace(rate, _check_size(size), secure_words)
 
     def prepare(self, sigma: float, size: int) -> None:
-        """Draw ahead until `size` draws of scale `sigma` are ready. May run in another thread."""
+        """Draw noise of scale `sigma` ahead until `size` draws are ready; this may run in another thread."""
         scale, wanted = _check_sigma(sigma), _check_size(size)
         self._own()
         with self._lock:
@@ -164,15 +165,15 @@ class SecureNoise(Valued):
             self._prepared.setdefault(scale, []).append(block)
 
     def _start_empty(self) -> None:
-        """Discard prepared noise and create a new, free lock."""
+        """Discard prepared noise and create a new lock that nobody holds."""
         self._lock = threading.Lock()
         self._prepared: dict[float, list[IntArray]] = {}
         self._process = os.getpid()
 
     def _own(self) -> None:
-        """Start empty in a forked child, also after forks that Python does not see (a C library's own).
+        """Discard prepared noise in a forked child, also if a C library forked and Python did not see it.
 
-        Two threads of the child may both do this. Each then has its own prepared noise, and none is shared.
+        Two threads of the child may do this at the same time. Then each has its own prepared noise.
         """
         if self._process != os.getpid():
             self._start_empty()
@@ -181,7 +182,7 @@ class SecureNoise(Valued):
         return "SecureNoise()"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make copies, and transfers to other processes, start without prepared noise."""
+        """Return a new source without prepared noise for copies and transfers to other processes."""
         return SecureNoise, ()
 
 
@@ -190,7 +191,7 @@ _LIVING: "weakref.WeakValueDictionary[int, SecureNoise]" = weakref.WeakValueDict
 
 
 def _after_fork_in_child() -> None:
-    """Discard what the parent prepared: it will use that noise, and a thread of it may hold the lock."""
+    """Discard noise and lock of the parent, which will use that noise and may hold the lock."""
     for source in list(_LIVING.values()):
         source._start_empty()
 
@@ -204,13 +205,13 @@ if hasattr(os, "register_at_fork"):  # absent on platforms without fork
 class SimulatedNoise(Valued):
     """Repeatable noise for studies and tests: rounded normal draws. It protects nobody.
 
-    Draw number i comes from a generator keyed by (seed, i) alone. A run that is restored at `position`
-    therefore continues bit for bit as if it had not been interrupted.
+    Call number i draws from a generator keyed by (seed, i) alone. So a run that is restored at `position`
+    continues bit for bit as if it had not been interrupted.
 
     Args:
         seed: Non-negative integer that determines all draws.
-        position: Number of earlier draws (calls of `integer_gaussian` and `integer_laplace`). Every draw
-            increases it. Save it with the state of the object that draws.
+        position: Number of earlier calls of `integer_gaussian` and `integer_laplace`. Every call increases
+            it. Save it with the state of the object that draws.
 
     Raises:
         InvalidParameter: The seed or the position is negative.
@@ -231,13 +232,13 @@ class SimulatedNoise(Valued):
         self.position = _checks.integer(position, name="position", minimum=0)
 
     def at(self, position: int) -> "SimulatedNoise":
-        """Return this source as it is after `position` draws."""
+        """Return a source with this seed, as it is after `position` calls."""
         return SimulatedNoise(self.seed, position=position)
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """Return sensitivity/mu and the certificate of mu, as for real-valued Gaussian noise.
+        """Return sensitivity/mu and the certificate GaussianDP(mu), as for real-valued Gaussian noise.
 
         Adding rounded noise to an integer equals rounding the noisy sum, which is post-processing.
         """
@@ -246,7 +247,7 @@ class SimulatedNoise(Valued):
         return _check_sigma(steps_up(distance / mu)), GaussianDP(mu)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Draw (size,) normal numbers, rounded to integers. Increases `position` by one."""
+        """Draw (size,) normals of deviation `sigma`, rounded to integers. Increases `position` by one."""
         scale, count = _check_sigma(sigma), _check_size(size)
         key = np.random.SeedSequence([_SIMULATED_STREAM, self.seed, self.position])
         normals = np.random.Generator(np.random.Philox(key)).standard_normal(count)
@@ -254,7 +255,7 @@ class SimulatedNoise(Valued):
         return np.rint(scale * normals).astype(np.int64)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Draw (size,) numbers by the exact sampler from keyed words. Increases `position` by one."""
+        """Draw (size,) discrete Laplace integers with the exact sampler. Increases `position` by one."""
         count = _check_size(size)
         words = SimulatedWords(self.seed, stream=_SIMULATED_STREAM + (self.position << 32))
         self.position += 1
@@ -269,7 +270,11 @@ from_config = _SOURCES.read
 
 
 def words_of(noise: NoiseSource, *, stream: int) -> Words:
-    """Return the random words of a noise source: the operating system's, or a keyed stream for studies."""
+    """Return the random words of a noise source: the operating system's, or a keyed stream for studies.
+
+    Raises:
+        InvalidParameter: The source is neither `SecureNoise` nor `SimulatedNoise`.
+    """
     if noise.status == "enforced":
         return secure_words
     if isinstance(noise, SimulatedNoise):

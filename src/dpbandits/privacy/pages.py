@@ -1,8 +1,8 @@
 """Pages of a statement as plain text, HTML and PDF.
 
-`Guarantee` says what stands on a page: sections of paragraphs, lists and boxes to tick. The functions here
-lay the same pages out: `as_text` for a terminal, `as_fragment` for another page of HTML, `as_document` for a
-document that prints, `as_pdf` for a file (extra `pdf`). Texts may come from files of others: all layouts show
+`Guarantee` makes the pages from sections of paragraphs, lists and boxes to tick. The functions here format
+them: `as_text` for a terminal, `as_fragment` for use within an HTML page, `as_document` as an HTML document
+that prints, `as_pdf` as a PDF file (extra `pdf`). Texts may come from untrusted files. So all formats show
 white space as one blank, and characters that do not print, such as marks of direction, as escapes.
 """
 
@@ -19,19 +19,19 @@ __all__ = ["Page", "Paper", "Section", "as_document", "as_fragment", "as_pdf", "
 Paper = Literal["A4", "Letter"]
 
 SIGNATURE = ("Name and role", "Date", "Signature")
-"""Fields at the end of a page to sign."""
+"""Names of the fields at the end of a page to sign."""
 
 _WIDTH = 100
 _BLANK = 20
 
 
 class Section(NamedTuple):
-    """A title with paragraphs and a list.
+    """Part of a page: a title, paragraphs and a list.
 
     Args:
         title: a few words; empty for none.
         texts: paragraphs.
-        items: entries of the list that follows them.
+        items: entries of the list that follows the paragraphs.
         names: True if each entry begins with a name and a colon.
         boxes: True if each entry has a box to tick.
     """
@@ -47,7 +47,7 @@ class Page(NamedTuple):
     """A title with sections.
 
     Args:
-        title: heading.
+        title: heading of the page.
         sections: sections in their order.
         signed: True if the page ends with a line for a signature.
     """
@@ -58,7 +58,9 @@ class Page(NamedTuple):
 
 
 def _printable(text: str) -> str:
-    """Return text that can change neither a terminal nor the order of the characters around it."""
+    """Return the text with unprintable characters escaped, so that it can change neither terminal nor text
+    order.
+    """
     escaped = (one if one.isprintable() else ascii(one)[1:-1] for one in " ".join(text.split()))
     return "".join(escaped)
 
@@ -76,7 +78,7 @@ def _cleaned(page: Page) -> Page:
 
 
 def as_text(page: Page) -> str:
-    """Return the page in lines of at most 100 characters."""
+    """Return the page as plain text in lines of at most 100 characters."""
     page = _cleaned(page)
     parts = [page.title.upper()]
     for section in page.sections:
@@ -94,11 +96,11 @@ def _filled(line: str, mark: str = "") -> str:
 
 
 def as_fragment(page: Page, *, level: int = 1) -> str:
-    """Return the page as an HTML `section`, without a style.
+    """Return the page as an HTML element `section`, without a style sheet.
 
     Args:
         page: the page.
-        level: level of its heading; those of sections are one below.
+        level: level of the page's heading; headings of sections are one level below.
     """
     page = _cleaned(page)
     lines = ['<section class="statement">', f"<h{level}>{html.escape(page.title)}</h{level}>"]
@@ -119,7 +121,7 @@ def _entries(section: Section) -> Iterable[str]:
 
 
 def _marked(section: Section, tag: str) -> list[str]:
-    """Return the entries of a section as HTML, with their names in a tag."""
+    """Return the entries of a section as HTML, with their names, if they have any, inside the tag."""
     items = [html.escape(item, quote=False) for item in section.items]
     if not section.names:
         return items
@@ -155,7 +157,7 @@ ul { padding-left: 1.2rem; }
 
 
 def as_document(pages: Sequence[Page]) -> str:
-    """Return one self-contained document; each page begins a new sheet of paper."""
+    """Return one self-contained HTML document, in which each page begins a new sheet of paper."""
     body = "\n".join(as_fragment(page) for page in pages)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -168,14 +170,14 @@ def as_document(pages: Sequence[Page]) -> str:
 def as_pdf(pages: Sequence[Page], *, paper: Paper = "A4") -> bytes:
     """Return a PDF; each page begins a new sheet of paper. Equal pages give equal bytes.
 
-    Its font has the characters of Latin-1. Others, which names of columns may have, appear as escapes.
+    The font has the characters of Latin-1. Other characters, for example in column names, appear as escapes.
 
     Args:
         pages: pages to print, in their order.
         paper: "A4" or "Letter".
 
     Raises:
-        InvalidParameter: reportlab is not installed, or another size of paper.
+        InvalidParameter: reportlab is not installed, or the paper size is unknown.
     """
     try:
         from reportlab.graphics.shapes import Drawing, Rect

@@ -1,7 +1,9 @@
 """Terms of the noise of each release in a log, and their comparison with the promised terms.
 
-`state.release_log` stores the entries without knowing any mechanism. This module makes the entries from the
-`MechanismRecord` that a policy's statement shows, and compares them with it when a state is loaded.
+The terms of a release are the distribution, scale, sensitivity and certificate of its noise.
+`state.release_log` stores them without knowing any mechanism. This module makes the entries from the
+`MechanismRecord` that a policy's statement shows, and compares the log with that record when a state is
+loaded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,18 +21,18 @@ from dpbandits.privacy.noise import NoiseSource
 __all__ = ["Release", "are_weaker", "check_releases", "terms_of_release"]
 
 _ROUNDING = 1e-6
-"""Relative difference in a calibrated scale or certificate that another processor may cause."""
+"""Relative difference in a calibrated scale or certificate up to which another processor may be the cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One purpose of noise, and how many releases were made for it.
+    """One purpose of noise, and the number of releases made for it.
 
     Args:
         purpose: Name of the purpose in the log.
-        record: Mechanism as the configuration calibrates it; `releases` bounds the number of releases.
+        record: Mechanism as the configuration calibrates it; its `releases` bounds the number of releases.
         noise: Noise source.
-        drawn: Number of releases in a state.
+        drawn: Number of releases that a state contains.
         charge: Charge to a privacy budget; see `Holder.record`.
     """
 
@@ -72,14 +74,13 @@ def check_releases(
 
     Args:
         log: Entries of a `ReleaseLog`.
-        expected: All releases that the object makes.
-        privacy: Promise; certificates are compared at its delta.
+        expected: All purposes for which the object makes releases.
+        privacy: Promise at whose delta certificates are compared.
 
     Raises:
-        CorruptState: A release is in the state and not in the log, the configuration does not know an entry,
-            or an entry has weaker terms than the configuration: another scale, sensitivity or law, or a
-            certificate that proves less. A release of simulated noise is no error: it makes the whole
-            guarantee simulated.
+        CorruptState: A release of the state is missing in the log, the configuration does not know an entry,
+            or an entry has weaker terms than the configuration (see `are_weaker`). A release of simulated
+            noise is no error: it makes the whole guarantee simulated.
     """
     known = {one.purpose: one for one in expected}
     entered = dict.fromkeys(known, 0)
@@ -106,10 +107,10 @@ def check_releases(
 
 
 def are_weaker(entry: Mapping[str, Any], needed: Mapping[str, Any], *, privacy: Definition | None) -> bool:
-    """Return True if the terms of an entry promise less than the needed terms, for any noise source.
+    """Return True if an entry's terms promise less than the needed terms; the source is ignored.
 
-    Weaker terms are: another law or unit, a smaller scale, a larger sensitivity, more releases, or a
-    certificate that proves less at the delta of `privacy`. Differences from rounding are ignored.
+    Weaker terms are: another distribution or unit, a smaller scale, a larger sensitivity, more releases, or
+    a certificate that proves less at the delta of `privacy`. Differences from rounding are ignored.
     """
     proven, asked = (
         None if one["certificate"] is None else certificates.from_config(one["certificate"])

@@ -1,25 +1,26 @@
 r"""Exact samplers for lattice noise, driven by raw random words.
 
 A guarantee about a mechanism holds for the distribution that is really sampled. These samplers never turn a
-float into an output: every output is an integer. Every comparison with a probability is decided exactly:
+float into an output: every output is an integer. Every comparison of a uniform number with a probability is
+exact:
 
-- float64 arithmetic decides where its error bound leaves no doubt;
-- otherwise decimal arithmetic of growing precision decides, against a uniform number whose binary digits are
-  drawn as far as they are needed.
+- float64 arithmetic decides if its error bound leaves no doubt;
+- otherwise decimal arithmetic of growing precision decides, with as many binary digits of the uniform number
+  as are needed.
 
 Given independent uniform words, the distributions are therefore exact.
 
 **L2-Laplace on Z^d.** The proposal draws each coordinate independently: a sign, a cell m with P(m)
-proportional to exp(-b m), and a position inside the cell, uniform among 2^w integers. Then |k_i| is
-m_i 2^w + position. The second copy of zero (sign -, value 0) is redrawn. The proposal has probability
-proportional to exp(-b sum_i floor(|k_i| / 2^w)). It is accepted with probability exp(-g), where
-g = rate |k|_2 - b sum_i floor(|k_i| / 2^w). This is at most one because b <= rate 2^w / sqrt(d)
-and |k|_1 <= sqrt(d) |k|_2. An accepted k therefore has exactly the distribution above, for the rate as the
-rational number that its float64 is. The acceptance rate is about d! V_d / (2 sqrt(d))^d with V_d the volume
-of the unit ball: 1, .79, .60 in one, two and three dimensions and .07 in eleven.
+proportional to exp(-b m), and a position inside the cell, uniform among 2^w integers. Then |k_i| is m_i 2^w
++ position. The second copy of zero (sign -, value 0) is redrawn. The proposal has probability proportional
+to exp(-b sum_i floor(|k_i| / 2^w)). It is accepted with probability exp(-g), where g = rate |k|_2 - b sum_i
+floor(|k_i| / 2^w). This is at most one because b <= rate 2^w / sqrt(d) and |k|_1 <= sqrt(d) |k|_2. So an
+accepted k has probability exactly proportional to exp(-rate |k|_2), for the rate as the rational number that
+its float64 is. The acceptance rate is about d! V_d / (2 sqrt(d))^d with V_d the volume of the unit ball: 1,
+.79, .60 in one, two and three dimensions and .07 in eleven.
 
-**Discrete Gaussian on Z.** The proposal is the lattice Laplace distribution of rate t, P(k) proportional to
-exp(-t |k|): the one above in one dimension. It is accepted with probability exp(-g), where
+**Discrete Gaussian on Z.** The proposal is the lattice Laplace distribution above in one dimension, with
+P(k) proportional to exp(-t |k|) for a rate t. It is accepted with probability exp(-g), where
 g = (|k| - sigma^2 t)^2 / (2 sigma^2). This is at most one for every t > 0. The product is
 exp(-t |k| - k^2/(2 sigma^2) + t |k| - sigma^2 t^2/2), which is proportional to exp(-k^2/(2 sigma^2)). Here
 sigma and t are the rational numbers that their float64s are. The result does not depend on t; only the
@@ -57,36 +58,36 @@ __all__ = [
 
 _WORD = 2.0**64
 _RELATIVE_ERROR = 2.0**-36
-"""Bound on the relative error of exp(-g) in float64 for g below `_LARGE`.
+"""Bound on the relative error of an acceptance probability exp(-g) in float64, for g below `_LARGE`.
 
-The terms of g are below 2^10 in size and carry a few units of 2^-53 each. The absolute error of g therefore
-stays below 2^-40.
+The terms of g are below 2^10 in size, each with a relative error of a few units of 2^-53. So the absolute
+error of g is below 2^-40.
 """
 _LARGE = 600.0
-"""Exponents above this value are decided in decimal arithmetic at once."""
+"""Exponent g above which a comparison with exp(-g) is decided in decimal arithmetic at once."""
 GREATEST_RATE = 16.0
-"""Largest rate of lattice noise: above it nearly all noise is zero."""
+"""Largest rate of lattice noise; above it nearly all noise is zero."""
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-20, 2.0**52
-"""Range of the scale of discrete Gaussian noise, in lattice units.
+"""Range of the scale of discrete Gaussian noise, in lattice steps.
 
 Inside it neither a draw nor the sum of a draw and a statistic can overflow int64.
 """
 _CHUNK = 1 << 18
-"""Number of proposals per pass: it bounds memory (about 10 MB per dimension) for every output size."""
+"""Largest number of proposals per pass, which bounds memory to about 10 MB per dimension."""
 
 
 def bernoulli_exp(exponents: FloatArray, words: Words) -> BoolArray:
-    """Draw booleans that are True with probability exp(-g), exactly for float64 g >= 0. (n,) -> (n,)."""
+    """Draw booleans (n,) that are True with probability exp(-g), exactly, for exponents g >= 0 (n,)."""
     return _accept(exponents, words, lambda i, _: Decimal(float(exponents[i])))
 
 
 def geometric(rate: float, size: int, words: Words) -> IntArray:
     """Draw (size,) integers k >= 0 with P(k) proportional to exp(-rate k).
 
-    The binary digits of such a k are independent: digit i is 1 with probability
-    1 / (1 + exp(rate 2^i)). The part above the last drawn digit is again geometric. It is practically never
-    positive, but it is drawn too, so that the distribution is exact.
+    The binary digits of k are independent: digit i is 1 with probability 1 / (1 + exp(rate 2^i)). The part
+    of k above the last of these digits is again geometric. It is practically never positive, but it is
+    drawn, too, so that the distribution is exact.
     """
     if not (math.isfinite(rate) and rate > 0.0):
         raise InvalidParameter(f"the rate of a geometric distribution must be positive, got {rate!r}")
@@ -113,7 +114,7 @@ def lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArr
     """Draw (size, dim) integer vectors with P(k) proportional to exp(-rate |k|_2).
 
     Raises:
-        InvalidParameter: The rate is outside [2^-40, 2^4]: the lattice is much too fine or too coarse for
+        InvalidParameter: The rate is outside [2^-40, 2^4], so the lattice is much too fine or too coarse for
             the noise.
     """
     check_rate(rate)
@@ -124,7 +125,7 @@ def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
     """Draw (size,) integers with P(k) proportional to exp(-k^2 / (2 sigma^2)).
 
     Raises:
-        InvalidParameter: sigma is outside [2^-20, 2^52]; above, a draw could overflow 64 bits.
+        InvalidParameter: sigma is outside [2^-20, 2^52]; with a larger sigma a draw could overflow 64 bits.
     """
     if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
         raise InvalidParameter(f"sigma is {sigma!r} lattice units: expected 2^-20 to 2^52")
@@ -141,7 +142,7 @@ def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
 
 
 def _gaussian_among(proposals: IntArray, sigma: float, rate: float, words: Words) -> IntArray:
-    """Return the Laplace `proposals` of this rate that are accepted as discrete Gaussian."""
+    """Return those of the Laplace `proposals` of this rate that are accepted, as discrete Gaussian draws."""
     magnitudes = np.abs(proposals)
     # |k|/sigma < 36 for exponents up to _LARGE, with two roundings each: the absolute error is below 2^-40.
     exponents = 0.5 * (magnitudes / sigma - sigma * rate) ** 2
@@ -153,7 +154,7 @@ def _gaussian_among(proposals: IntArray, sigma: float, rate: float, words: Words
 
 
 def _gaussian_exponent(magnitude: int, sigma: float, rate: float, context: Context) -> Decimal:
-    """Return (|k| - sigma^2 t)^2 / (2 sigma^2) for the rational numbers that sigma and t are."""
+    """Return (|k| - sigma^2 t)^2 / (2 sigma^2) in decimals, with k = `magnitude` and t = `rate`."""
     square = context.multiply(Decimal(sigma), Decimal(sigma))
     far = context.subtract(Decimal(magnitude), context.multiply(square, Decimal(rate)))
     return context.divide(context.multiply(far, far), context.add(square, square))
@@ -185,7 +186,7 @@ def check_rate(rate: float) -> None:
 
 
 def uniform_below(n: int, size: int, words: Words) -> IntArray:
-    """Draw (size,) uniform integers in 0 ... n - 1. Words above the last multiple of n are redrawn."""
+    """Draw (size,) uniform integers in 0 ... n - 1. Words above the last multiple of n are drawn again."""
     if not 1 <= n <= 2**62:
         raise InvalidParameter(f"uniform_below needs 1 <= n <= 2^62, got {n}")
     limit = np.uint64((2**64 // n) * n - 1)
@@ -225,7 +226,13 @@ def _propose(rate: float, cell_rate: float, width: int, n: int, dim: int, words:
 
 
 def _accept(exponents: FloatArray, words: Words, exact: Callable[[int, Context], Decimal]) -> BoolArray:
-    """Draw Bernoulli(exp(-g)): in float64 where it is certain, by `exact(i, context)` elsewhere."""
+    """Draw booleans that are True with probability exp(-g).
+
+    Args:
+        exponents: Exponents g in float64, which decide where this is certain, shape (n,).
+        words: Source of random words.
+        exact: Function that returns the exponent with a given index to the precision of a decimal context.
+    """
     drawn = words(exponents.size)
     uniform = drawn.astype(np.float64) / _WORD
     chance = np.exp(-exponents)
@@ -258,7 +265,13 @@ def _digit(exponent: float, size: int, words: Words) -> BoolArray:
 
 
 def _below(word: int, chance_in: Callable[[Context], Decimal], words: Words) -> bool:
-    """Return True if the uniform number 0.word... is below a chance that is computable to any precision."""
+    """Return True if a uniform number is below a probability, exactly.
+
+    Args:
+        word: First 64 binary digits of the uniform number.
+        chance_in: Function that returns the probability to the precision of a decimal context.
+        words: Source of further digits.
+    """
     digits, bits = 40, 64
     while True:
         context, wide = Context(prec=digits), Context(prec=2 * digits)

@@ -1,9 +1,9 @@
 """Sentences that statements of several trust models share, and helpers that put a statement together.
 
 A statement is a `Guarantee` built from parts: observers (`shown_to`, `protected_from`) and assumptions
-(`enforced`, `unchecked`, `enforced_if`), each with its short name beside its text. Sentences of one trust
-model stand in its `statement` module. A privacy officer signs these sentences: each must be true of every
-statement that uses it.
+(`enforced`, `unchecked`, `enforced_if`), each with a short name and a text. Sentences that only one trust
+model uses are in the `statement` module of that trust model. A privacy officer signs these sentences, so
+each must be true in every statement that uses it.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def enforced(name: str, text: str) -> Assumption:
 
 
 def unchecked(name: str, text: str) -> Assumption:
-    """Return an assumption that nobody checks and the operator must make hold."""
+    """Return an assumption that the software does not check and the operator must make hold."""
     return Assumption(name=name, text=text, enforced=False)
 
 
@@ -49,7 +49,15 @@ def enforced_if(
     how: str,
     otherwise: str,
 ) -> Assumption:
-    """Return an assumption that is enforced in some settings; `how` or `otherwise` ends its text."""
+    """Return an assumption that the software enforces only in some settings.
+
+    Args:
+        checked: True if it is enforced in the present setting.
+        name: short name of the assumption.
+        text: beginning of the text.
+        how: end of the text if it is enforced.
+        otherwise: end of the text if it is not.
+    """
     return Assumption(name=name, text=text + (how if checked else otherwise), enforced=checked)
 
 
@@ -66,7 +74,7 @@ LEDGER_IS_ONE = unchecked(
     "No older copy replaces the ledger, and no second copy is used. A ledger with an external "
     "counter (`Witness`) refuses both.",
 )
-"""Belongs beside every assumption that a ledger enforces."""
+"""Assumption to add to a statement wherever a ledger enforces another assumption."""
 
 REPORT_STORED = enforced(
     "stored reports", "A report is stored before it is sent, and a retry sends the same bytes."
@@ -77,16 +85,16 @@ NEAR_GAUSSIAN = (
     "together, within the stated total variation of rounded real-valued Gaussian noise{which}. Its delta "
     "plus (1 + e^epsilon) times that distance is at most the promised delta."
 )
-"""Follows the reason why a release holds if its certificate is `NearGaussianDP`; see `reason`."""
+"""Text that `reason` adds if the certificate of a release is `NearGaussianDP`."""
 
 
 def reason(theorem: str, certificate: Certificate | None, *, which: str = "") -> str:
-    """Return why a promise holds: the theorem, and the closer certificate if the scale rests on it.
+    """Return the text on why a promise holds: the theorem, and a further text for `NearGaussianDP`.
 
     Args:
-        theorem: why the noise keeps the promise at all.
+        theorem: text on why the noise keeps the promise.
         certificate: certificate of the release.
-        which: continuation of "rounded real-valued Gaussian noise".
+        which: words that follow "rounded real-valued Gaussian noise" in the further text.
     """
     if not isinstance(certificate, NearGaussianDP):
         return theorem
@@ -104,7 +112,9 @@ def protected_from(who: str, sees: str) -> Observer:
 
 
 def one_copy(*, witnessed: bool) -> Assumption:
-    """Return the assumption that a saved state is not continued twice; a ledger enforces it."""
+    """Return the assumption that nobody continues a saved state twice; it is enforced if `witnessed` by a
+    ledger.
+    """
     return enforced_if(
         witnessed,
         "single copy",
@@ -115,7 +125,7 @@ def one_copy(*, witnessed: bool) -> Assumption:
 
 
 def in_order(assumptions: Iterable[Assumption]) -> tuple[Assumption, ...]:
-    """Return the enforced ones first, otherwise in the given order."""
+    """Return the assumptions with the enforced ones first, otherwise in the given order."""
     return tuple(sorted(assumptions, key=attrgetter("enforced"), reverse=True))
 
 

@@ -1,8 +1,8 @@
-"""Random words: independent uniform 64-bit numbers, from which all exact noise is made.
+"""Random words: independent uniform 64-bit integers, from which all exact noise is computed.
 
-`secure_words` reads the operating system's generator, the only source that protects anybody.
+`secure_words` reads the operating system's generator, the only source that protects users.
 `SimulatedWords(seed)` is a keyed counter for studies. This module needs NumPy and the standard library only,
-because devices draw from it.
+because it runs on devices.
 """
 
 import os
@@ -17,20 +17,20 @@ __all__ = ["SimulatedWords", "WordArray", "Words", "secure_words"]
 
 WordArray = NDArray[np.uint64]
 Words = Callable[[int], WordArray]
-"""n -> (n,) independent uniform 64-bit words."""
+"""Function that returns (n,) independent uniform 64-bit words for a number n."""
 
 
 def secure_words(n: int) -> WordArray:
-    """Return (n,) words of the operating system's generator."""
+    """Return (n,) random words from the operating system's generator."""
     return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
 
 
 class SimulatedWords:
-    """A keyed stream of words for studies: same (seed, stream), same words.
+    """Keyed stream of words for studies: equal seed and stream give equal words.
 
     Args:
         seed: non-negative integer.
-        stream: number of the use, so that two uses of one seed do not share words.
+        stream: number of the use; two uses of one seed with different numbers do not share words.
     """
 
     __slots__ = ("_bits",)

@@ -1,10 +1,10 @@
 """Prefix sums over blocks or rounds, released as they grow under one calibrated noise (DP-FTRL).
 
 - `BlockRelease`: the matrix mechanism for a few blocks; `Factor` is its mixing matrix.
-- `optimised_factor`: a factor for a known schedule; `square_root_toeplitz`: for any schedule with a known
-  number of blocks; `identity`: fresh noise per block (with one block, a single release).
+- `optimised_factor`: the factor for a known schedule of blocks; `square_root_toeplitz`: a factor for any
+  schedule with a known number of blocks; `identity`: separate noise for each block.
 - `BinaryTree`, `TreeRelease`: the binary tree mechanism over rounds, as in Dubey2021.
-- `prefix_cost` compares these mechanisms, and `factor_for` chooses a factor (its module holds the table).
+- `prefix_cost` compares these mechanisms, and `factor_for` chooses a factor, by the table in its module.
 """
 
 from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT, BlockRelease

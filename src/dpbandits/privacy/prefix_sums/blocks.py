@@ -3,11 +3,11 @@ r"""The matrix mechanism: sums over blocks, released one after another under one
 Rounds are divided into K blocks fixed in advance. When block j closes, the integer sums x_0..x_j of
 the blocks so far are mixed and released,
 
-    r_j = round((R x)_j / unit) + zeta_j,    zeta_j integer Gaussian noise, unit = 2^-20,
+    r_j = round((R x)_j / unit) + zeta_j,    zeta_j integer Gaussian noise, unit = 2^-20.
 
-R lower triangular with columns of norm at most 1 (`Factor`). Estimates of any block, or of all blocks
-up to j, are linear in r_0..r_j: post-processing. Good factors spread the noise so that the error of a
-prefix grows like log K, not like sqrt(K).
+R is lower triangular with columns of norm at most 1 (`Factor`). The estimate of a block, or of a prefix (all
+blocks up to j), is a linear function of r_0..r_j, which is post-processing. Good factors spread the noise so
+that the error of a prefix grows like log K, not like sqrt(K).
 
 **Formal guarantee.** Let x be computed from users' data and from past releases in any way such that, for
 fixed past releases, replacing one user changes only the contributions of that user's rounds. Let every user
@@ -16,7 +16,8 @@ have at most k rounds, each of which contributes at most Delta to its block, in 
 
     sqrt(2 rho) sigma = k Delta max_i ||R_{:,i}|| + (1 + slack) sqrt(D n),
 
-D the number of coordinates and n = min(K, k max_i #{j: R_ji != 0}) the number of releases a user can touch.
+with D the number of coordinates, n = min(K, k max_i #{j: R_ji != 0}) the number of releases that one user
+can affect, and `slack` a bound on float64 errors.
 
 **Proof.** Fix two neighbouring data sets and r_0..r_{j-1}. Under both, r_j is discrete Gaussian noise on an
 integer vector. The two vectors differ by v_j = (R (x - x'))_j/unit + e_j, where e_j comes from rounding. It
@@ -24,10 +25,10 @@ is 0 unless the user touches release j. If so, every entry is at most 1 + slack 
 slack for float64 arithmetic). For every order alpha the conditional Renyi divergence is therefore at most
 alpha ||v_j||^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020).
 
-v_j may depend on the past, yet along every path sum_j ||v_j||^2 <= s^2, where s is the right-hand side above.
-Stacked over j, the mixed changes are a sum over the user's rounds t in blocks i(t) of
-R_{:,i(t)} (x) delta_t, of norm at most ||R_{:,i(t)}|| Delta each (triangle inequality). The stacked e_j have
-norm at most (1 + slack) sqrt(D n). A reward told after its block closed counts from the next release on: it
+v_j may depend on the past, yet along every path sum_j ||v_j||^2 <= s^2, where s is the right-hand side
+above. Stacked over j, the mixed changes are a sum over the user's rounds t in blocks i(t) of R_{:,i(t)} (x)
+delta_t, of norm at most ||R_{:,i(t)}|| Delta each (triangle inequality). The stacked e_j have norm at most
+(1 + slack) sqrt(D n). A reward that arrives after its block closed counts from the next release on. That
 only removes entries of R_{:,i}.
 
 Finally, with L_j the log-likelihood ratio of r_j given the past and d_j = alpha ||v_j||^2/(2 sigma^2),
@@ -39,7 +40,7 @@ et al. 2022; Smith, Thakurta 2022 for changes that depend on the past). This is 
 noise. All K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
 (couple the noise, draw by draw). This gives `NearGaussianDP`, the certificate of secure noise on a lattice
 this fine (`dpbandits.privacy.noise`). K is bounded even if the horizon is not, because int64 bounds the
-rounds of open-ended schedules.
+number of rounds of open-ended schedules.
 """
 
 import math
@@ -61,16 +62,16 @@ from dpbandits.privacy.prefix_sums.factors import Factor
 __all__ = ["RELEASE_UNIT", "BlockRelease", "CalibratedRelease"]
 
 RELEASE_UNIT = 2.0**-20
-"""Value of one unit of a release, in coordinates. The noise is a few million units."""
+"""Value of one unit of a released integer, in coordinates. The noise is a few million units."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedRelease(ABC):
-    """Sums of a mechanism's contributions, released under one calibrated noise.
+    """Base class of releases of sums of a mechanism's contributions, with one noise scale for all of them.
 
     Args:
         mechanism: Coordinates and sensitivity of the sums, including the contribution bound.
-        noise: Noise source, which decides scale and certificate.
+        noise: Noise source, which determines scale and certificate.
         epsilon: Privacy loss of all releases together; see `dpbandits.privacy.calibration`.
         delta: Failure probability of all releases together.
     """
@@ -83,12 +84,14 @@ class CalibratedRelease(ABC):
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """Largest Euclidean distance between the stacked releases of neighbouring data, in release units."""
+        """Largest Euclidean distance between all releases of two neighbouring data sets together, in release
+        units.
+        """
 
     @property
     @abstractmethod
     def draws(self) -> int | None:
-        """Number of draws in the near-Gaussian certificate; None for a zero-concentrated certificate."""
+        """Number of noise draws in the near-Gaussian certificate; None for a zero-concentrated one."""
 
     def _check_parts(self) -> None:
         _checks.an(
@@ -110,7 +113,7 @@ class CalibratedRelease(ABC):
 
     @property
     def certificate(self) -> Certificate | None:
-        """Certificate about one user of all releases together; None if the scale was overridden."""
+        """Certificate of all releases together, about one user; None if the scale was overridden."""
         return self._calibration[1]
 
     @property
@@ -119,15 +122,18 @@ class CalibratedRelease(ABC):
         return self.sigma * RELEASE_UNIT
 
     def _noised(self, coordinates: FloatArray) -> IntArray:
-        """Return exact coordinates (D,) in release units with fresh noise. Raw data meets noise here."""
+        """Return exact coordinates (D,) in release units with fresh noise. Only here are raw data joined with
+        noise.
+        """
         rounded = np.rint(coordinates / RELEASE_UNIT).astype(np.int64)
         return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
 
     def _recorded(self, how: str, releases: int, *, width: float) -> MechanismRecord:
-        """Describe the noise.
+        """Return the description of the noise for a guarantee.
 
-        A vector entry of `vector_noise_sd(1)` widths of the reward range has the coordinate 1, and so has a
-        Gram entry of 1. Distances in reward units therefore count a Gram entry of 1 as `reward` of them.
+        Scale and sensitivity are shown in reward units. A vector entry of `vector_noise_sd(1)` widths of the
+        reward range has the coordinate 1, and so has a Gram entry of 1. So a Gram entry of 1 counts as
+        `reward` units.
         """
         reward = self.mechanism.vector_noise_sd(1.0) * width
         what, shown = "sums of centred rewards times features", "in reward units, L2"
@@ -149,12 +155,13 @@ class CalibratedRelease(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockRelease(CalibratedRelease):
-    """Mixed block sums with noise: the one place where these sums meet noise. It stores no releases.
+    """Matrix mechanism: mixes the sums of blocks and adds noise. It stores no releases.
 
     Args:
         mechanism, noise, epsilon, delta: See `CalibratedRelease`.
-        factor: Mixing matrix; its size is the number of blocks.
-        max_rounds: Public bound on the number of rounds in all blocks. It bounds float64 errors.
+        factor: Mixing matrix R; its size is the number K of blocks.
+        max_rounds: Public bound on the number of rounds in all blocks, from which float64 errors are
+            bounded.
 
     Raises:
         InvalidParameter: A number is out of its range.
@@ -183,11 +190,11 @@ class BlockRelease(CalibratedRelease):
 
     @property
     def slack(self) -> float:
-        """Bound on what float64 arithmetic adds to the rounding difference of two neighbours, in units.
+        """Bound on the difference between two neighbours that float64 errors cause, in release units.
 
-        A dot product with n nonzero terms, each after three roundings, is off by at most (n + 3) 2^-53 times
-        the sum of absolute terms, in any order of summation. Twice as much is used, because two neighbouring
-        data sets may be off in opposite directions.
+        A dot product with n nonzero terms, each after three roundings, has an error of at most (n + 3) 2^-53
+        times the sum of absolute terms, in any order of summation. Twice as much is used, because the errors
+        of two neighbouring data sets may have opposite signs.
         """
         terms = int((self.factor.matrix != 0.0).sum(axis=1).max())
         largest = float(np.abs(self.factor.matrix).max()) * self.mechanism.largest_coordinate
@@ -204,25 +211,27 @@ class BlockRelease(CalibratedRelease):
 
     @property
     def draws(self) -> int:
-        """Number of all draws of noise: K D."""
+        """Number K D of all noise draws."""
         return self.factor.n_blocks * self.mechanism.size
 
     @property
     def gram_noise_sd(self) -> float:
-        """Noise sd of a released Gram's diagonal, in natural units (times 1/sqrt(2) off the diagonal)."""
+        """Standard deviation of the noise of a released Gram matrix's diagonal, in natural units.
+
+        Off the diagonal it is this number over sqrt(2).
+        """
         return self.mechanism.gram_noise_sd(self.noise_sd)
 
     @property
     def vector_noise_sd(self) -> float:
-        """Noise sd of a released vector's entries, in natural units."""
+        """Standard deviation of the noise of a released vector's entries, in natural units."""
         return self.mechanism.vector_noise_sd(self.noise_sd)
 
     def release(self, block: int, raw_sums: IntArray) -> IntArray:
-        """Mix the sums of blocks 0..block and add fresh noise.
+        """Return row `block` of the mixing matrix times the blocks' sums, with fresh noise.
 
-        Call it once for every block, in order, and store the result before using or publishing anything
-        computed from it. A second call for one block is a second release, which the certificate does not
-        cover.
+        Call it once for every block, in order. Store the result before you use or publish anything computed
+        from it. A second call for the same block is a second release, which the certificate does not cover.
 
         Args:
             block: Index of the block that closed, 0 to K - 1.
@@ -247,7 +256,7 @@ class BlockRelease(CalibratedRelease):
         return self._noised(self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums))
 
     def record(self, *, width: float = 1.0) -> MechanismRecord:
-        """Describe this use of noise, for a guarantee.
+        """Return the description of this use of noise, for a guarantee.
 
         Args:
             width: width of the reward range.
@@ -256,15 +265,15 @@ class BlockRelease(CalibratedRelease):
         return self._recorded(how, self.factor.n_blocks, width=width)
 
     def prepare(self) -> None:
-        """Draw the next release's noise ahead of time, if the source can."""
+        """Draw the noise of the next release ahead of time, if the noise source can do that."""
         prepare = getattr(self.noise, "prepare", None)
         if prepare is not None:
             prepare(self.sigma, self.mechanism.size)
 
     def block_estimates(self, released: IntArray) -> FloatArray:
-        """Return unbiased estimates of the block sums, in coordinates. (k, D) releases -> (k, D).
+        """Return unbiased estimates (k, D) of the first k blocks' sums, in coordinates, from k releases.
 
-        Their noise has covariance noise_sd^2 factor.block_covariance(k) between blocks, the same in
-        every coordinate.
+        Their noise has the covariance noise_sd^2 factor.block_covariance(k) between blocks, in every
+        coordinate.
         """
         return self.factor.unmix(np.asarray(released * RELEASE_UNIT, dtype=np.float64))

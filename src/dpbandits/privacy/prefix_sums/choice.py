@@ -1,4 +1,4 @@
-"""Choice of the prefix-sum mechanism: exact costs, and the rule that this table states.
+"""Choice of the prefix-sum mechanism: exact costs, and a rule of choice.
 
 | mechanism | column norm^2 | variance of prefix j (per unit) | the rule takes it for |
 |---|---|---|---|
@@ -8,9 +8,10 @@
 | `square_root_toeplitz` | 1 | S_K S_j | a known schedule, K <= 2048 |
 | `BinaryTree(T)` | L = bit length of T | popcount(j) | more releases than that |
 
-The cost of a prefix is column norm^2 times variance: the factor by which the noise variance of a single
-release grows. `identity(K)` with every user in one block is parallel composition. Its K may be unknown when
-the noise is fixed.
+A factor is a mixing matrix R (`Factor`), and S_j the sum of the first j squared entries of the square root's
+first column. The cost of a prefix is column norm^2 times variance: its noise variance, relative to a single
+release. `identity(K)` with every user in one block is parallel composition, so K may be unknown when the
+noise scale is fixed.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ MOST_DENSE = 2048
 
 
 def prefix_cost(mechanism: Factor | BinaryTree) -> FloatArray:
-    """Return the (n_blocks,) noise variance of each prefix, relative to releasing that prefix alone.
+    """Return the noise variance of each prefix, relative to releasing it alone, shape (n_blocks,).
 
     Example:
         >>> prefix_cost(BinaryTree(4)).round(6).tolist(), prefix_cost(identity(4)).tolist()

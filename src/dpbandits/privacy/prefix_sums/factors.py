@@ -25,10 +25,10 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["Factor", "identity", "optimised_factor", "square_root_toeplitz"]
 
 LARGEST_INVERSE = 1e12
-"""Largest entry of a factor's inverse: above it block estimates are all noise."""
+"""Largest entry that a factor's inverse may have; beyond it block estimates would be mere noise."""
 
 OPTIMISER_STEPS = 400
-"""Steps of the fixed-point iteration; after 200 the objective changes by less than a millionth."""
+"""Number of steps of the fixed-point iteration; after 200 the objective changes by less than a millionth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +77,19 @@ class Factor(Valued):
 
     @property
     def touched(self) -> int:
-        """Largest number of releases that one block enters."""
+        """Largest number of releases that depend on one block."""
         return int((self.matrix != 0.0).sum(axis=0).max())
 
     def unmix(self, released: FloatArray) -> FloatArray:
-        """Return R^-1 r for the first k releases. (k, ...) -> (k, ...)."""
+        """Return block estimates R^-1 r from the first k releases r, both of shape (k, ...)."""
         k = len(released)
         return np.asarray((self._inverse[:k, :k] @ np.reshape(released, (k, -1))).reshape(released.shape))
 
     def block_covariance(self, k: int | None = None) -> FloatArray:
-        """Return (R^T R)^-1 of the first k blocks, (k, k), in units of a release's noise variance."""
+        """Return the covariance (R^T R)^-1 of the first k blocks' estimates, shape (k, k).
+
+        The unit is the noise variance of one release.
+        """
         size = self.n_blocks if k is None else k
         if not 1 <= size <= self.n_blocks:
             raise InvalidParameter(f"k is {size}, expected 1 to {self.n_blocks} blocks")
@@ -94,7 +97,9 @@ class Factor(Valued):
         return np.asarray(inverse @ inverse.T)
 
     def prefix_variance(self) -> FloatArray:
-        """Return the (K,) variances of the prefix estimates, in units of a release's noise variance."""
+        """Return the variance of each prefix's estimate, shape (K,), in units of the noise variance of one
+        release.
+        """
         return np.asarray((np.cumsum(self._inverse, axis=0) ** 2).sum(axis=1))
 
     def __repr__(self) -> str:
@@ -104,9 +109,9 @@ class Factor(Valued):
 def square_root_toeplitz(n_blocks: int) -> Factor:
     """Return the Toeplitz square root of the prefix-sum matrix, scaled to columns of norm at most 1.
 
-    L has entries c_(i-j), c_0 = 1, c_k = c_(k-1) (2k-1)/(2k), and L L is the lower-triangular matrix of
-    ones. With S_j the sum of the first j squared entries, R = L/sqrt(S_K), and the prefix over j blocks
-    has variance S_K S_j.
+    The matrix L has entries c_(i-j) with c_0 = 1 and c_k = c_(k-1) (2k-1)/(2k), and L L is the
+    lower-triangular matrix of ones. Let S_j be the sum of the first j numbers c_k^2. Then R = L/sqrt(S_K),
+    and the prefix over j blocks has variance S_K S_j.
 
     Example:
         >>> round(float(square_root_toeplitz(32).prefix_variance()[-1] ** 0.5), 1)
@@ -121,22 +126,23 @@ def square_root_toeplitz(n_blocks: int) -> Factor:
 
 
 def identity(n_blocks: int) -> Factor:
-    """Return the factor that releases every block once, alone: the best if only single blocks matter."""
+    """Return the factor that releases each block separately, which is best if only single blocks matter."""
     return Factor(np.eye(_checks.integer(n_blocks, name="n_blocks")))
 
 
 def optimised_factor(boundaries: Sequence[int], horizon: int) -> Factor:
-    r"""Return the best factor for a schedule where rounds are answered by the releases so far.
+    r"""Return the best factor for a schedule in which each round is decided by the releases so far.
 
-    Let n_j be the number of rounds in block j, and consider a statistic that is the same in all rounds. After
-    release k the information about it is I_k = sum_{i<=k} (R n)_i^2. The release answers the a_k rounds up to
-    the next one. Errors fall like 1/I_k, so R minimises sum_k a_k/I_k over columns of norm 1. Stationary
-    points satisfy
+    Let n_j be the number of rounds in block j, and consider a statistic that is the same in all rounds.
+    After release k the information about it is I_k = sum_{i<=k} (R n)_i^2. The a_k rounds up to the next
+    release are decided with it. Errors fall like 1/I_k, so R minimises sum_k a_k/I_k over columns of norm 1.
+    Stationary points satisfy
 
         R_ij proportional to b_i (R n)_i for i >= j,    b_i = sum_{k >= i} a_k/I_k^2.
 
-    They are found by a fixed-point iteration with averaging, from the square-root Toeplitz factor. Compared
-    with that factor, early releases carry up to three quarters more information and the last ones less.
+    A fixed-point iteration with averaging finds such a point, starting from the square-root Toeplitz factor.
+    Compared with that factor, early releases have up to three quarters more information, and the last ones
+    less.
 
     Args:
         boundaries: Ends of the blocks in rounds, strictly increasing.

@@ -7,22 +7,23 @@ popcount(t) released nodes. Other nodes of the tree enter no prefix and are neve
 **Formal guarantee.** A round enters at most one released node per level, so at most L = bit length of the
 horizon nodes. Take one user with k rounds, each of which changes its node's coordinates by at most Delta.
 Replacing this user changes the stacked nodes by at most k Delta sqrt(L), plus (1 + slack) sqrt(D n) from
-rounding to the release unit, n the number of nodes touched. The rest is as for `BlockRelease`: noise of scale
-sigma gives rho-zCDP with sqrt(2 rho) sigma equal to that distance, or GaussianDP for simulated noise. One
-user touches D n draws, for any horizon. The near-Gaussian certificate counts these draws
-(`dpbandits.privacy.noise`).
+rounding to the release unit. Here D is the number of coordinates, and n the number of nodes that contain a
+round of the user. The rest is as for `BlockRelease`: noise of scale sigma gives rho-zCDP with sqrt(2 rho)
+sigma equal to that distance, or GaussianDP for simulated noise. One user affects D n draws, for any horizon.
+The near-Gaussian certificate counts these draws (`dpbandits.privacy.noise`).
 
 **The k rounds with the largest distance.** k Delta sqrt(L) is too large for k > 1, because k rounds share no
 node in low levels. Let n(N) be the number of the user's rounds in node N. The distance is at most
 Delta sqrt(V), V = sum_N n(N)^2, and no k rounds have a larger V than the first k.
 
 Number rounds from 0, in binary. A released node of level l holds the rounds that agree in the digits above
-digit l and have digit l equal to 0. Let F_l(c) be the largest V of c rounds among the first 2^l. If a of them
-are in the lower half, which is a node, V is a^2 plus the V of each half. By induction both halves may hold
-their first rounds, and a >= c - a (else swap the halves). Let D_l(x) be the increase of V that round x adds
-to the rounds before it: D_l(x) = D_{l-1}(x) + 2 x + 1 in the lower half, D_l(2^{l-1} + x) = D_{l-1}(x) in the
-upper. Moving the upper half's last round, x there, to the lower one's first free place, a > x, loses nothing
-if D_{l-1}(x) <= D_l(a). Let h = 2^{l-2}, and compare the top places of x and a in l - 1 digits:
+digit l and have digit l equal to 0. Let F_l(c) be the largest V of c rounds among the first 2^l. If a of
+them are in the lower half, which is a node, V is a^2 plus the V of each half. By induction both halves may
+hold their first rounds, and a >= c - a (else swap the halves). Let D_l(x) be the increase of V that round x
+adds
+to the rounds before it: D_l(x) = D_{l-1}(x) + 2 x + 1 in the lower half, D_l(2^{l-1} + x) = D_{l-1}(x) in
+the upper. Moving the upper half's last round, x there, to the lower one's first free place, a > x, loses
+nothing if D_{l-1}(x) <= D_l(a). Let h = 2^{l-2}, and compare the top places of x and a in l - 1 digits:
 
 - 0 and 0: D_{l-2}(x) <= D_{l-1}(a) by induction, and 2 x + 1 <= 2 a + 1;
 - 1 and 1: D_{l-2}(x - h) <= D_{l-1}(a - h) by induction, which is less than D_l(a);
@@ -53,7 +54,7 @@ _MOST_ROUNDS = 1 << 22
 
 @dataclass(frozen=True)
 class BinaryTree:
-    """Nodes of the tree, the number of nodes that a round enters, and the cost of a prefix.
+    """Binary tree over rounds: its nodes, and the noise variance of prefixes.
 
     Args:
         n_blocks: Total number of rounds (leaves).
@@ -71,21 +72,23 @@ class BinaryTree:
 
     @property
     def levels(self) -> int:
-        """Largest number L of released nodes that one round enters: the bit length of `n_blocks`."""
+        """Largest number L of released nodes that contain one round: the bit length of `n_blocks`."""
         return int(self.n_blocks).bit_length()
 
     @property
     def column_norm(self) -> float:
-        """Factor sqrt(L) by which one round's contribution grows over all released nodes."""
+        """Norm sqrt(L) of one round's contribution over all released nodes, for a contribution of norm 1."""
         return math.sqrt(self.levels)
 
     def prefix_variance(self) -> FloatArray:
-        """Return the (T,) noise variances of prefixes 1..t in units of one node's: popcount(t)."""
+        """Return the noise variance popcount(t) of prefix 1..t, in units of a node's, shape (T,)."""
         t = np.arange(1, self.n_blocks + 1)
         return np.asarray(((t[:, None] >> np.arange(self.levels)) & 1).sum(axis=1), dtype=np.float64)
 
     def together(self, rounds: int) -> float:
-        """Return sqrt(V) of the first `rounds` rounds, the largest of any `rounds` rounds; see the module.
+        """Return sqrt(V) of the first `rounds` rounds, the largest among all sets of so many rounds.
+
+        The module defines V and proves this.
 
         Example:
             >>> round(BinaryTree(8).together(3) ** 2)  # rounds 1 and 3 alone, 1 with 2, and twice all three
@@ -98,7 +101,7 @@ class BinaryTree:
         return math.sqrt(float((np.ceil(whole / 2) * sizes**2 + ended * rest**2).sum()))
 
     def node(self, t: int) -> tuple[int, int]:
-        """Return the level of the node that round t (from 1) completes, and the round before its first."""
+        """Return the level of the node that round t (from 1) completes, and the number of earlier rounds."""
         if not 1 <= t <= self.n_blocks:
             raise InvalidParameter(f"round {t}: the tree has rounds 1 to {self.n_blocks}")
         level = (t & -t).bit_length() - 1
@@ -107,13 +110,13 @@ class BinaryTree:
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRelease(CalibratedRelease):
-    """The binary tree mechanism under one calibrated noise. It stores no nodes.
+    """Binary tree mechanism: adds calibrated noise to every completed node. It stores no nodes.
 
     Args:
         mechanism, noise, epsilon, delta: See `CalibratedRelease`.
         tree: Number of rounds and levels.
         one_of_several: True if other trees share the promise, as with an unknown horizon. The certificate is
-            then zero-concentrated, because the draws that one user touches in all trees are not counted.
+            then zero-concentrated, because the draws that one user affects in all trees are not counted.
         sigma_override: Scale in coordinates that replaces the calibrated one, for reproducing published
             formulas. `certificate` is then None.
     """
@@ -131,7 +134,7 @@ class TreeRelease(CalibratedRelease):
 
     @property
     def touched(self) -> int:
-        """Largest number D n of released numbers that one user's rounds can enter."""
+        """Largest number D n of released numbers that one user's rounds can affect."""
         nodes = min(self.tree.n_blocks, self.mechanism.rounds_per_user * self.tree.levels)
         return self.mechanism.size * nodes
 
@@ -160,12 +163,12 @@ class TreeRelease(CalibratedRelease):
 
     @property
     def draws(self) -> int | None:
-        """Number of draws that one user's rounds can enter; None for one of several trees."""
+        """Number of noise draws that one user's rounds can affect; None if the tree is one of several."""
         return None if self.one_of_several else self.touched
 
     @property
     def reached(self) -> float:
-        """Distance in release units that a user can reach: opposite features in the first k rounds."""
+        """Distance in release units that a user does reach, by opposite features in the first k rounds."""
         rounds = self.mechanism.rounds_per_user
         return self.mechanism.sensitivity / rounds * self.tree.together(rounds) / RELEASE_UNIT
 
@@ -183,7 +186,7 @@ class TreeRelease(CalibratedRelease):
         return min(1.0, together * (1.0 + 2.0**-40)) * self._exact_sensitivity + self._rounding
 
     def kept_by_scale(self) -> Certificate:
-        """Return the certificate that this scale proves, also with trees of larger scale beside it."""
+        """Return the certificate that this noise scale proves; it also holds beside trees of larger scale."""
         mu = self.farthest / self.sigma
         if self.noise.status == "simulated":
             return GaussianDP(mu)
@@ -194,8 +197,7 @@ class TreeRelease(CalibratedRelease):
     def release(self, node_sum: IntArray) -> IntArray:
         """Return the integer sum (D,) of a completed node with fresh noise, in release units.
 
-        Call it once for every node, and store the result before using or publishing anything computed from
-        it.
+        Call it once for every node. Store the result before you use or publish anything computed from it.
         """
         sums = np.asarray(node_sum)
         if sums.dtype != np.int64 or sums.shape != (self.mechanism.size,):
@@ -205,7 +207,7 @@ class TreeRelease(CalibratedRelease):
         return self._noised(self.mechanism.to_coordinates(sums))
 
     def record(self, *, width: float = 1.0) -> MechanismRecord:
-        """Describe this use of noise, for a guarantee.
+        """Return the description of this use of noise, for a guarantee.
 
         Args:
             width: width of the reward range.

@@ -1,11 +1,11 @@
 """Local mechanisms: one private report per user, and the sums that a server recovers.
 
-All share one interface, `ReportMechanism`. `encode` runs on the client (operating-system randomness, rational
-probabilities). `valid`, `aggregate`, `estimate` and variances run on the server. `simulate` draws crowds,
-`exact_epsilon` is enumerated over the probabilities in use, and `weights` bounds the effect of a forged
-report.
+All mechanisms have one interface, `ReportMechanism`. `encode` runs on the client, with operating-system
+randomness and rational probabilities. `valid`, `aggregate`, `estimate` and variances run on the server.
+`simulate` draws the sums of many users' reports. `exact_epsilon` is the privacy loss of the probabilities in
+use, and `weights` bounds the effect of a forged report. A cell is a bin of contexts, or a bin and an arm.
 
-| name | class | payload | good at |
+| name | class | payload | suited for |
 |---|---|---|---|
 | `signed` | `SignedTernary` | two bits per cell | the default: bandit rewards in bins |
 | `oue` | `OptimalUnary` | two bits per cell | general frequencies |
@@ -14,7 +14,7 @@ report.
 | `laplace` | `OneHotLaplace` | two integers per cell | the strongest Laplace comparator |
 | `paper-laplace` | `PaperLaplace` | two integers per cell | Ma2025, made exact |
 
-`FloatingLaplace` is Ma2025's noise as printed, for simulations.
+`FloatingLaplace` is Ma2025's noise as printed, for simulations only.
 
 Only NumPy and the standard library are imported, because clients run this.
 """
@@ -51,7 +51,7 @@ MECHANISMS: dict[str, type[ReportMechanism]] = {
         PaperLaplace,
     )
 }
-"""Classes by their names in specs and on the command line."""
+"""Mechanism classes by the names that specs and the command line use."""
 
 
 def mechanism(name: str, *, n_cells: int, epsilon: float) -> ReportMechanism:

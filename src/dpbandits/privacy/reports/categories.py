@@ -1,4 +1,4 @@
-"""Reports on 2 n_cells categories, two per cell: the first is for sign +1, the second for -1."""
+"""Reports about 2 n_cells categories, two per cell: one for sign +1 and one for sign -1."""
 
 from abc import abstractmethod
 from decimal import Decimal
@@ -29,37 +29,37 @@ _FIRST_ROW = 2
 
 
 class _Categories(ReportMechanism):
-    """Base class: the numbers of categories, and estimates of cells from those of categories."""
+    """Base class of mechanisms that estimate numbers of users in categories, and so in cells."""
 
     def _category(self, cell: int, *, positive: bool) -> int:
         return 2 * self._check_cell(cell) + (0 if positive else 1)
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Return signed sums and counts: the difference and the sum of a cell's two categories."""
+        """Return signed sums and counts: difference and sum of the estimates of a cell's two categories."""
         plus, minus = self._users(aggregate, n).reshape(-1, 2).T
         return plus - minus, plus + minus
 
     @abstractmethod
     def _users(self, aggregate: IntArray, n: int) -> FloatArray:
-        """Return unbiased estimates of how many of n users have each category, (2 n_cells,)."""
+        """Return unbiased estimates of the number of users in each category, (2 n_cells,), from n reports."""
 
 
 class _OneCode(_Categories):
-    """Base class: a report is one of `_n_codes` integers, in the fewest little-endian bytes."""
+    """Base class of mechanisms whose report is one of `_n_codes` integers, in little-endian bytes."""
 
     _n_codes: int
 
     @property
     def report_bytes(self) -> int:
-        """Number of bytes of one code."""
+        """Number of bytes of a report."""
         return -(-(self._n_codes - 1).bit_length() // 8)
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Return which codes are below the number of codes, (n,)."""
+        """Return an array (n,) that is True for payloads whose code is below the number of codes."""
         return np.asarray(_codes(payloads) < self._n_codes)
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return how often each code was sent, (number of codes,)."""
+        """Return how often each code was sent, shape (number of codes,)."""
         return self._counts(_codes(payloads))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
@@ -71,11 +71,11 @@ class _OneCode(_Categories):
 
 
 class RandomisedResponse(_OneCode):
-    """k-ary randomised response: the true category with probability exp(epsilon)/(exp(epsilon) + m - 1).
+    """k-ary randomised response: reports the true category with probability e^epsilon/(e^epsilon + m - 1).
 
-    Otherwise the report is another of the m = 2 n_cells categories, uniformly. Best when there are few cells
-    and epsilon is large. Source: Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential
-    privacy*, 2016.
+    Otherwise the report is one of the other m - 1 categories, each equally likely, with m = 2 n_cells. The
+    mechanism is best with few cells and a large epsilon. Source: Kairouz, Oh, Viswanath, *Extremal
+    mechanisms for local differential privacy*, 2016.
     """
 
     name = "krr"
@@ -87,13 +87,13 @@ class RandomisedResponse(_OneCode):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
-        """Probabilities of the true category, and of each other category."""
+        """Probabilities with which the true category, and each other category, is reported."""
         keep = lattice_fraction(self._keep)
         return keep, (1 - keep) / (self._n_codes - 1)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Log ratio of the two rates, rounded up."""
+        """Log ratio of the two probabilities in `rates`, rounded up."""
         truth, other = self.rates
         return log_upper(max(truth / other, other / truth))
 
@@ -116,12 +116,13 @@ class RandomisedResponse(_OneCode):
         return 1.0 / (p - q), 1.0 / (p - q)
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Return the excess of categories with fewer reports than untrue answers alone would give.
+        """Return a statistic of categories with too few reports for untrue answers, and its variance.
 
-        Every category receives at least the share q of the reports in the mean, from untrue answers. The
-        statistic is the sum of squared shortfalls, in deviations, less its largest mean. The mean is 1/2
-        for each category but one, and the variance 5/4 (half of a chi square). With one bit there are two
-        categories, and the statistic has little power.
+        From untrue answers every category gets at least the share q of the reports in the mean, with q the
+        second probability in `rates`. A shortfall below that number counts in units of its standard
+        deviation. The statistic is the sum of squared shortfalls, less its largest mean for honest users.
+        That is 1/2 for all categories but one, and the variance is 5/4 (half of a chi square). With one cell
+        there are two categories, and the statistic has little power.
         """
         q, others = float(self.rates[1]), self._n_codes - 1
         if not n:
@@ -130,7 +131,9 @@ class RandomisedResponse(_OneCode):
         return float(short.sum()) - others / 2.0, 1.25 * others
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """Return the private report of one user. Both cases draw the same words and take the same time."""
+        """Return the private report of one user. True and untrue answers draw the same words and take equal
+        time.
+        """
         truth = self._category(cell, positive=positive)
         lies = int(words(1)[0]) >= self._keep
         other = int(uniform_below(self._n_codes - 1, 1, words)[0])
@@ -138,12 +141,12 @@ class RandomisedResponse(_OneCode):
         return codes[lies].to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Return the probability of the true category or of another."""
+        """Return the exact probability of a payload: one of the two numbers in `rates`."""
         truthful = int.from_bytes(payload, "little") == self._category(cell, positive=positive)
         return self.rates[0 if truthful else 1]
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the counts with one draw per user."""
+        """Draw the aggregate of many users, with one random draw per user."""
         truth = np.repeat(np.arange(self._n_codes), _by_category(positive, negative))
         lies = rng.random(len(truth)) >= float(self.rates[0])
         other = rng.integers(self._n_codes - 1, size=int(lies.sum()))
@@ -158,11 +161,11 @@ class RandomisedResponse(_OneCode):
 class HadamardResponse(_OneCode):
     """Hadamard response: an index that depends on the user's row of a Hadamard matrix.
 
-    With probability exp(epsilon)/(exp(epsilon) + 1) the index is from the half where this row is +1,
-    otherwise from the other half. Every category has a row of a Hadamard matrix. Rows start at 2, so that the
-    product of a cell's two rows is row 1, which no category has. The two estimates of a cell are then
-    uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating distributions
-    privately, efficiently, and with little communication*, 2019.
+    Every category has a row of a Hadamard matrix. With probability exp(epsilon)/(exp(epsilon) + 1) the
+    report is an index at which the row of the user's category is +1, otherwise an index at which it is -1.
+    Rows start at 2, so that the product of a cell's two rows is row 1, which no category has. Then the two
+    estimates of a cell are uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response:
+    estimating distributions privately, efficiently, and with little communication*, 2019.
     """
 
     name = "hadamard"
@@ -173,12 +176,12 @@ class HadamardResponse(_OneCode):
 
     @property
     def side(self) -> Fraction:
-        """Probability of the + side of the user's own row."""
+        """Probability that the reported index is one at which the user's row is +1."""
         return lattice_fraction(self._side)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Log odds of the + side, rounded up."""
+        """Log odds of the probability `side`, rounded up."""
         return log_upper(self.side / (1 - self.side))
 
     @cached_property
@@ -194,9 +197,9 @@ class HadamardResponse(_OneCode):
         return one, self.n_cells * one
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Return the excess of indices at which a cell's two rows differ.
+        """Return the excess of reports with an index at which a cell's two rows differ, and its variance.
 
-        Only these indices change signed sums. Honest reports use half of them in the mean.
+        Only these indices change signed sums. In the mean half of the honest reports have one of them.
         """
         odd = np.arange(self._n_codes) & 1
         return float((2 * odd - 1) @ aggregate), float(n)
@@ -212,13 +215,13 @@ class HadamardResponse(_OneCode):
         return int(index).to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Return the exact probability of a payload: the side, and a uniform index on it."""
+        """Return the exact probability of a payload: that of its side, times 1 over the side's size."""
         row = _FIRST_ROW + self._category(cell, positive=positive)
         odd = (row & int.from_bytes(payload, "little")).bit_count() & 1
         return ((1 - self.side) if odd else self.side) * Fraction(2, self._n_codes)
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the counts with one draw per user."""
+        """Draw the aggregate of many users, with one random draw per user."""
         rows = np.repeat(np.arange(2 * self.n_cells) + _FIRST_ROW, _by_category(positive, negative))
         index = rng.integers(self._n_codes, size=len(rows))
         wrong = (np.bitwise_count(rows & index) & 1) != (rng.random(len(rows)) >= float(self.side))
@@ -231,9 +234,9 @@ class HadamardResponse(_OneCode):
 
 
 class OptimalUnary(_Categories):
-    """Optimised unary encoding: one bit per category.
+    """Optimised unary encoding: a report has one bit per category.
 
-    The own bit is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
+    The bit of the user's category is 1 with probability 1/2, every other bit with q = 1/(exp(epsilon) + 1).
 
     Source: Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation*, 2017.
     """
@@ -246,12 +249,12 @@ class OptimalUnary(_Categories):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
-        """Probabilities that the own bit, and that any other bit, is 1."""
+        """Probabilities that the bit of the user's category, and that any other bit, is 1."""
         return Fraction(1, 2), lattice_fraction(self._other)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Log ratio of own bit on and another's off to the reverse, rounded up."""
+        """Largest log-likelihood ratio, rounded up: own bit 1 and other bit 0 against the reverse."""
         p, q = self.rates
         return log_upper(p * (1 - q) / (q * (1 - p)))
 
@@ -287,7 +290,7 @@ class OptimalUnary(_Categories):
         return np.packbits(bits).tobytes()
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Return the exact probability of a payload: a product over bits. The own bit is a fair coin."""
+        """Return the exact probability of a payload: a product over bits; the user's is a fair coin."""
         p, q = self.rates
         others = np.delete(
             unpack_bits(np.frombuffer(payload, np.uint8)[None], self._n)[0],
@@ -297,11 +300,11 @@ class OptimalUnary(_Categories):
         return p * q**ones * (1 - q) ** (len(others) - ones)
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Return which payloads have zero padding, (n,)."""
+        """Return an array (n,) that is True for payloads with zeros after the last used bit."""
         return padding_is_zero(payloads, self._n)
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return how often each bit was 1, (2 n_cells,)."""
+        """Return how often each bit was 1, shape (2 n_cells,)."""
         return column_sums(unpack_bits(payloads, self._n))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
@@ -309,7 +312,7 @@ class OptimalUnary(_Categories):
         return bool(((aggregate >= 0) & (aggregate <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the counts with two binomials per category."""
+        """Draw the aggregate of many users, with two binomial draws per category."""
         own = _by_category(positive, negative)
         return np.asarray(rng.binomial(own, 0.5) + rng.binomial(own.sum() - own, float(self.rates[1])))
 
@@ -319,12 +322,12 @@ class OptimalUnary(_Categories):
 
 
 def _by_category(positive: IntArray, negative: IntArray) -> IntArray:
-    """Return the number of users of each category, (2 n_cells,)."""
+    """Return the number of users of each category, shape (2 n_cells,)."""
     return np.stack([positive, negative], axis=1).ravel()
 
 
 def _codes(payloads: Payloads) -> IntArray:
-    """Convert little-endian bytes (n, width) to integers (n,)."""
+    """Return the integers (n,) that little-endian bytes (n, width) stand for."""
     codes: IntArray = payloads[:, 0].astype(np.int64)
     for place in range(1, payloads.shape[1]):
         codes |= payloads[:, place].astype(np.int64) << 8 * place
@@ -332,7 +335,7 @@ def _codes(payloads: Payloads) -> IntArray:
 
 
 def _walsh(values: FloatArray) -> FloatArray:
-    """Return sum_i (-1)^popcount(r & i) values_i for every r. The length is a power of two."""
+    """Return sum_i (-1)^popcount(r & i) values_i for every index r; the length is a power of two."""
     half = 1
     while half < len(values):
         pairs = values.reshape(-1, 2, half)

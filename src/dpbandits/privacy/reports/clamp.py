@@ -1,12 +1,12 @@
 """Public bounds on the integers of a report: clients clip to them, and servers drop reports beyond them.
 
-Noise is unbounded, and without bounds so is the effect of one forged report. A client clips every entry
-*after* adding noise, which is post-processing. (Drawing again until the noise is small is not: near the bound
-some values would be certain to come from one input.)
+Noise is unbounded. Without bounds on reports the effect of one forged report would be unbounded, too. A
+client clips every entry *after* adding noise, which is post-processing. (To draw again until the noise is
+small is not post-processing: near the bound some values could only come from one input.)
 
-A server drops a report beyond the entries' bound or beyond a bound on the whole report's norm. A forged
-report then changes sums by at most the mechanism's `weights`. Each bound affects at most one honest report in
-1 / `TAIL`. The mean of a sum therefore changes by less than 2 `TAIL` times the weight of one report.
+A server drops a report with an entry beyond the bound of entries, or a norm beyond the bound of norms. A
+forged report then changes sums by at most the mechanism's `weights`. Each bound affects at most one honest
+report in 1 / `TAIL`. So the mean of a sum changes by less than 2 `TAIL` times the weight of one report.
 
 Only NumPy and the standard library are imported, because clients use it.
 """
@@ -23,15 +23,17 @@ from dpbandits._typing import BoolArray, IntArray
 __all__ = ["TAIL", "Clamp", "gaussian_clamp", "laplace_clamp"]
 
 TAIL = 1e-9
-"""Largest probability that honest noise exceeds the entries' bound, and the same for the norm's bound."""
+"""Largest probability that an honest report exceeds the bound of
+entries; and that it exceeds the norm's bound.
+"""
 
 _EXPONENTS = 64
-"""Number of points at which the Chernoff bound is evaluated; each of them gives a valid bound."""
+"""Number of exponents at which Chernoff's bound is evaluated; each of them gives a valid bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
-    """Bounds of one report of integers.
+    """Public bounds on a report that consists of integers.
 
     Attributes:
         entry: Largest absolute value of an entry.
@@ -44,11 +46,11 @@ class Clamp:
     order: int
 
     def clip(self, entries: IntArray) -> IntArray:
-        """Clip every entry to its bound. A client does this after adding noise."""
+        """Return the entries clipped to their bound. A client does this after adding noise."""
         return np.clip(entries, -self.entry, self.entry)
 
     def holds(self, reports: NDArray[Any]) -> BoolArray:
-        """Return which reports (n, size), integers of any width, are within both bounds, (n,)."""
+        """Return an array (n,) that is True for reports (n, size), of any integer type, in both bounds."""
         sizes = np.abs(reports.astype(np.float64))  # monotone, and exact up to the bounds
         inside = sizes.max(axis=1) <= self.entry
         if self.order == 2:
@@ -56,21 +58,21 @@ class Clamp:
         return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))
 
     def may_add_to(self, sums: IntArray, n: int) -> bool:
-        """Return True if n reports within the bounds may have these sums (size,): both bounds are convex."""
+        """Return True if n reports within the bounds may have the sums (size,), as both bounds are convex."""
         return bool(self.holds(np.asarray(sums / n)[None])[0])
 
 
 def laplace_clamp(alpha: float, *, size: int, entry: int, norm: int) -> Clamp:
-    """Return the bounds for `size` entries with noise P(k) proportional to alpha^|k|, in the L1 norm.
+    """Return bounds, with the L1 norm, for `size` entries with noise P(k) proportional to alpha^|k|.
 
-    An entry's noise exceeds t with probability 2 alpha^(t + 1)/(1 + alpha), at most alpha^t. The norm's bound
-    is Chernoff's, with E exp(s |noise|) = (1 - alpha)/(1 + alpha) (1 + alpha e^s)/(1 - alpha e^s).
+    An entry's noise exceeds t with probability 2 alpha^(t + 1)/(1 + alpha), at most alpha^t. The norm's
+    bound is Chernoff's, with E exp(s |noise|) = (1 - alpha)/(1 + alpha) (1 + alpha e^s)/(1 - alpha e^s).
 
     Args:
-        alpha: Ratio of neighbouring probabilities.
-        size: Number of entries.
-        entry: Largest entry of a report without noise.
-        norm: Largest L1 norm of a report without noise.
+        alpha: Ratio P(k + 1) / P(k) of the noise for k >= 0.
+        size: Number of entries of a report.
+        entry: Largest absolute entry of a report before noise.
+        norm: Largest L1 norm of a report before noise.
     """
     decay = -math.log(alpha)
     farthest = math.ceil(math.log(size / TAIL) / decay)
@@ -82,17 +84,18 @@ def laplace_clamp(alpha: float, *, size: int, entry: int, norm: int) -> Clamp:
 
 
 def gaussian_clamp(sigma: float, *, size: int, entry: float, norm: float) -> Clamp:
-    """Return the bounds for `size` entries with Gaussian noise, discrete or not, in the L2 norm.
+    """Return bounds, with the L2 norm, for `size` entries with Gaussian noise, discrete or not.
 
-    Discrete Gaussian noise is sub-Gaussian with the same sigma (Canonne, Kamath, Steinke 2020, Corollary 17),
-    and so are the entries' tails. Mixing its moment generating function over a normal exponent bounds
-    E exp(s noise^2) by the Gaussian's. The norm's bound follows (Laurent, Massart 2000, Lemma 1).
+    Discrete Gaussian noise is sub-Gaussian with the same sigma (Canonne, Kamath, Steinke 2020, Corollary
+    17). This bounds the tail of an entry. Averaging the noise's moment generating function over a normal
+    exponent bounds E exp(s noise^2) by that of Gaussian noise, from which the norm's bound follows (Laurent,
+    Massart 2000, Lemma 1).
 
     Args:
         sigma: Scale of the noise, in units of the integers.
         size: Number of entries.
-        entry: Largest entry of a report without noise.
-        norm: Largest L2 norm of a report without noise.
+        entry: Largest absolute entry of a report before noise.
+        norm: Largest L2 norm of a report before noise.
     """
     nats = -math.log(TAIL)
     farthest = sigma * math.sqrt(2.0 * math.log(2.0 * size / TAIL))

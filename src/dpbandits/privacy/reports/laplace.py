@@ -1,9 +1,9 @@
-"""Noise on every cell: the discrete Laplace mechanism on one-hot vectors, and the paper's two sums.
+"""Reports with discrete Laplace noise in every cell: on one-hot vectors, or on Ma2025's two sums.
 
-The client adds discrete Laplace noise to two numbers per cell: the difference of two geometric variables with
-a rational parameter alpha. P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|, so one unit of an entry costs
-exactly log(1/alpha). Alpha is rounded up, never down. Entries are clipped afterwards to the public bound of
-`clamp`.
+The client adds discrete Laplace noise to two numbers per cell. The noise is the difference of two geometric
+variables with a rational parameter alpha, so P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|. A change of
+an entry by one unit costs a privacy loss of exactly log(1/alpha). Alpha is rounded up, never down. Entries
+are clipped afterwards to the public bound of `clamp`.
 """
 
 import math
@@ -38,11 +38,11 @@ _TRIALS = 8
 
 
 class _CellLaplace(ReportMechanism):
-    """Base class: two integers per cell, each with discrete Laplace noise.
+    """Base class of reports with two integers per cell, each with discrete Laplace noise.
 
-    Subclasses define `entries`, the two integers of the user's own cell for either sign, and `sensitivity`,
-    how far one user's input changes them in total. `readout` holds the linear combinations of the two that
-    give signed sums and counts.
+    Subclasses define three attributes. `entries` has the two integers of the user's own cell for each sign.
+    `sensitivity` is the L1 distance by which a change of input changes all integers. `readout` has the
+    coefficients of the two integers that give signed sums, and those that give counts.
     """
 
     sensitivity: ClassVar[int]
@@ -60,7 +60,7 @@ class _CellLaplace(ReportMechanism):
 
     @property
     def alpha(self) -> Fraction:
-        """Ratio of neighbouring noise probabilities."""
+        """Ratio P(k + 1) / P(k) of the noise for k >= 0."""
         return lattice_fraction(self._alpha)
 
     @cached_property
@@ -71,7 +71,7 @@ class _CellLaplace(ReportMechanism):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Largest weight of a report within the bounds; see `ReportMechanism.weights`."""
+        """Largest weights of a report within the public bounds; see `ReportMechanism.weights`."""
         one, two = map(abs, self.readout[0])
         norm, entry = self.clamp.norm, self.clamp.entry
         in_one = max(one, two) * min(entry, norm) + min(one, two) * min(entry, max(0.0, norm - entry))
@@ -79,7 +79,7 @@ class _CellLaplace(ReportMechanism):
 
     @property
     def noise_variance(self) -> float:
-        """Variance of one entry's noise."""
+        """Variance of the noise of one entry."""
         alpha = float(self.alpha)
         return 2.0 * alpha / (1.0 - alpha) ** 2
 
@@ -90,13 +90,13 @@ class _CellLaplace(ReportMechanism):
 
     @classmethod
     def moments_at(cls, noise_variance: float) -> Moments:
-        """Return the exact moments if each of the two integers has noise of this variance."""
+        """Return the exact moments of the estimates if every entry has noise of this variance."""
         signed, count = (noise_variance * sum(weight**2 for weight in weights) for weights in cls.readout)
         return Moments(signed_own=1.0 + signed, signed_other=signed, count_own=count, count_other=count)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Sensitivity times the cost of one unit. It is attained, because the noise is unbounded."""
+        """Sensitivity times log(1/alpha), rounded up. It is attained, because noise is unbounded."""
         return log_upper(self.alpha ** (-self.sensitivity))
 
     @property
@@ -113,7 +113,9 @@ class _CellLaplace(ReportMechanism):
         return bytes(self.clamp.clip(entries).astype("<i2").tobytes())
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Return the product over entries. An entry at the bound stands for its whole tail."""
+        """Return the exact probability of a payload, a product over entries; a clipped entry counts its whole
+        tail.
+        """
         alpha, farthest = self.alpha, self.clamp.entry
         values = np.frombuffer(payload, "<i2").astype(np.int64)
         noise = values.copy()
@@ -125,11 +127,11 @@ class _CellLaplace(ReportMechanism):
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Return which reports are within the public bounds, (n,)."""
+        """Return an array (n,) that is True for reports within the public bounds."""
         return self.clamp.holds(self._entries(payloads))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return the (2 n_cells,) sums of the entries."""
+        """Return the sums of all entries over reports, shape (2 n_cells,)."""
         return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
@@ -137,7 +139,7 @@ class _CellLaplace(ReportMechanism):
         return self.clamp.may_add_to(aggregate, n)
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the sums: the sum of n geometric variables is negative binomial. Nothing is clipped."""
+        """Draw the aggregate of many users, with negative binomial sums as noise. Nothing is clipped."""
         n = int(positive.sum() + negative.sum())
         law = (n, 1.0 - float(self.alpha), 2 * self.n_cells)
         noise = rng.negative_binomial(*law) - rng.negative_binomial(*law) if n else 0
@@ -145,7 +147,7 @@ class _CellLaplace(ReportMechanism):
         return np.asarray(truth.ravel() + noise, dtype=np.int64)
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Return signed sums and counts. `n` is not used, because the noise is centred."""
+        """Return signed sums and counts of cells. `n` is not used, because the noise has mean zero."""
         signed, count = (aggregate.reshape(-1, 2) @ np.array(self.readout).T).T.astype(np.float64)
         return signed, count
 
@@ -153,7 +155,7 @@ class _CellLaplace(ReportMechanism):
         return np.ascontiguousarray(payloads).view(np.dtype("<i2"))
 
     def _geometric(self, size: int, words: Words) -> IntArray:
-        """Draw (size,) exact geometric variables: the number of coins of bias alpha before the first tail."""
+        """Draw (size,) exact geometric variables: numbers of coins of bias alpha before the first failure."""
         values = np.zeros(size, dtype=np.int64)
         running = np.arange(size)
         while len(running):
@@ -165,7 +167,9 @@ class _CellLaplace(ReportMechanism):
 
 
 class OneHotLaplace(_CellLaplace):
-    """One-hot (success, failure) with Laplace(2/epsilon) noise: the strongest Laplace comparator."""
+    """One-hot vector (success, failure) per cell with Laplace(2/epsilon) noise: the strongest Laplace
+    comparator.
+    """
 
     name = "laplace"
     sensitivity = 2
@@ -174,7 +178,7 @@ class OneHotLaplace(_CellLaplace):
 
 
 class PaperLaplace(_CellLaplace):
-    """Ma2025's two sums, U = 1[cell] and V = reward 1[cell], each with discrete Laplace(4/epsilon) noise.
+    """Ma2025's U = 1[cell] and V = reward 1[cell] per cell, each with discrete Laplace(4/epsilon) noise.
 
     A random bit with the reward as its mean replaces the reward in V.
     """
@@ -188,9 +192,10 @@ class PaperLaplace(_CellLaplace):
 class FloatingLaplace:
     """Ma2025's mechanism as printed: floating-point Laplace(4/epsilon) on U and V of every cell.
 
-    It is for simulations only, with status `simulated`. Floating-point Laplace noise leaks through its low
-    bits (Mironov 2012), so there is no `encode` and no client sends it. `PaperLaplace` is the enforced form.
-    `epsilon` is that of the ideal, real-valued mechanism.
+    U = 1[cell] and V = reward 1[cell]. The class is for simulations only, with status `simulated`.
+    Floating-point Laplace noise leaks through its low bits (Mironov 2012), so there is no `encode` and no
+    client sends it. `PaperLaplace` is the enforced form. `epsilon` is the loss of the ideal mechanism with
+    real-valued noise.
     """
 
     name = "floating-laplace"

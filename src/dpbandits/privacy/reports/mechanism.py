@@ -1,9 +1,9 @@
-"""Base of every local mechanism: encode on the client; check, add up and estimate on the server.
+"""Base class of local mechanisms: encode on the client; check, add up and estimate on the server.
 
 A user's private input is one cell (a bin, or a bin and an arm) and one sign. The sign is +1 with probability
-equal to the reward, else -1. A mechanism turns it into a payload with a fixed number of bytes. For every cell
-the server recovers two sums over reports. The *signed* sum is unbiased for sum 1[cell] (2 reward - 1), and
-the *count* is unbiased for sum 1[cell].
+equal to the reward, else -1. A mechanism turns cell and sign into a payload of a fixed number of bytes. For
+every cell the server estimates two sums over users. The *signed* sum is unbiased for sum 1[cell]
+(2 reward - 1), and the *count* is unbiased for sum 1[cell].
 """
 
 import math
@@ -25,17 +25,17 @@ from dpbandits.privacy.words import Words, secure_words
 __all__ = ["MAX_CELLS", "MAX_EPSILON", "Moments", "Payloads", "ReportMechanism"]
 
 Payloads = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-"""Payloads of n reports, (n, report_bytes) bytes."""
+"""Payloads of n reports as bytes, shape (n, report_bytes)."""
 
 MAX_CELLS = 1 << 20
 
 LATTICE = 1 << 64
-"""Denominator of every probability on a client."""
+"""Denominator of every probability that a client uses."""
 
 SMALLEST_EPSILON = 1e-6
 
 MAX_EPSILON = 16.0
-"""Largest epsilon: above it the small probabilities come too close to 2**-64 for the calibration's slack."""
+"""Largest epsilon; above it small probabilities are too close to 2**-64 for the slack of the calibration."""
 
 # Rounding a probability to the lattice changes a log-likelihood ratio by less than this share of epsilon.
 _SLACK = 1e-9
@@ -43,7 +43,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Moments:
-    """Per-report moments of one cell's two estimates, given whether the user is in that cell.
+    """Moments of one report's contributions to a cell's two estimates.
 
     Attributes:
         signed_own: E[signed^2] for a user of the cell.
@@ -58,30 +58,30 @@ class Moments:
     count_other: float
 
     def signed_variance(self, share: FloatArray) -> FloatArray:
-        """Return the variance per report of the signed estimate of cells with a `share` of the users.
+        """Return the variance per report of the signed estimate of cells that hold a `share` of the users.
 
-        Exact for a mean reward of 1/2; otherwise too large by (share (2 mean - 1))^2.
+        It is exact for a mean reward of 1/2, and otherwise too large by (share (2 mean - 1))^2.
         """
         return np.asarray(share * self.signed_own + (1.0 - share) * self.signed_other)
 
     def count_variance(self, share: FloatArray) -> FloatArray:
-        """Return the exact variance per report of the count of cells with a `share` of the users."""
+        """Return the exact variance per report of the count of cells that hold a `share` of the users."""
         own, other = share * self.count_own, (1.0 - share) * self.count_other
         return np.asarray(own + other + share * (1.0 - share))
 
 
 class ReportMechanism(ABC):
-    """Base class: one epsilon-locally-private report of (cell, sign).
+    """Base class of mechanisms for one epsilon-locally-private report of (cell, sign).
 
     Args:
         n_cells: Public number of cells.
-        epsilon: Largest privacy loss; `exact_epsilon`, which holds, is never larger.
+        epsilon: Largest privacy loss; the exact loss `exact_epsilon` is never larger.
 
     Privacy: any two inputs give any report with probabilities within a factor exp(exact_epsilon), for the
     rational probabilities that the client uses.
 
     Raises:
-        InvalidParameter: There is no cell, there are too many, or epsilon is outside [1e-6, 16].
+        InvalidParameter: There is no cell, there are too many cells, or epsilon is outside [1e-6, 16].
     """
 
     name: ClassVar[str]
@@ -109,7 +109,7 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def _calibrate(self, epsilon: float) -> None:
-        """Fix the rational probabilities. `epsilon` already has slack for rounding them."""
+        """Set the rational probabilities for `epsilon`, which already has slack for their rounding."""
 
     @property
     @abstractmethod
@@ -124,13 +124,13 @@ class ReportMechanism(ABC):
     @property
     @abstractmethod
     def weights(self) -> tuple[float, float]:
-        """Largest weight of a valid report, honest or forged, in honest users: in one cell, and over all.
+        """Largest weight of a valid report, honest or forged, in numbers of honest users.
 
-        The weight is the report's contribution to the estimate of a linear function of the signed sums,
-        relative to the mean contribution of an honest user, both at their largest. The first number is for
-        functions of one cell, the second for functions with coefficients up to 1 in size. A user contributes
-        at most 1 for every cell and reward. The weight is therefore the largest sum of absolute values over
-        payloads. It is exact, from the rational probabilities in use or from the bounds of clipped noise.
+        The weight is the report's largest contribution to the estimate of a linear function of the signed
+        sums, over the largest mean contribution of an honest user. The first number is for functions of one
+        cell, the second for functions of all cells with coefficients up to 1 in size. An honest user
+        contributes at most 1 in the mean. So the weight is the largest sum of absolute values over payloads.
+        It is exact, from the rational probabilities in use or from the bounds of clipped noise.
         """
 
     @property
@@ -140,38 +140,38 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """Return the private report of one user, on the client. Only tests replace `words`."""
+        """Return the private report of one user; runs on the client. Only tests pass `words`."""
 
     @abstractmethod
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Return the exact probability of a payload given the input, which audits enumerate."""
+        """Return the exact probability of a payload given the input; audits enumerate it."""
 
     @abstractmethod
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Return which payloads a client could have sent, (n,)."""
+        """Return an array (n,) that is True for payloads that a client could have sent."""
 
     @abstractmethod
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return integer sums of valid payloads. Sums of shards add."""
+        """Return the integer sums of valid payloads. The sums of several servers can be added."""
 
     @abstractmethod
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Return True if n valid payloads may have these sums: a necessary condition, entry by entry."""
+        """Return True if n valid payloads may have these sums: a necessary condition on each entry."""
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Return the excess of the sums of n reports over those of honest users, and its variance.
+        """Return the excess of n reports' sums over those of honest users, and its variance.
 
-        The mean over honest noise is at most 0, for any cells and signs of the users. It is 0 for mechanisms
-        whose reports hold something in every cell. Both numbers add over versions and shards. Forged reports
-        of the largest weight give a large excess. Forged reports that look like a user's do not: see the
-        page on local privacy.
+        For honest reports the mean of the excess is at most 0, for any cells and signs of the users. It is 0
+        for mechanisms whose reports have an entry for every cell. Both numbers add up over versions and
+        servers. Forged reports of the largest weight give a large excess; forged reports that look like a
+        user's do not. See the page on local privacy.
         """
         found = float(self.estimate(aggregate, n)[1].sum()) - n
         return found, n * (self.moments.count_own + (self.n_cells - 1) * self.moments.count_other)
 
     @abstractmethod
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the `aggregate` of many users at once, equal in law to adding up single reports.
+        """Draw the `aggregate` of many users at once, equal in law to adding up their reports.
 
         Args:
             positive: Number of users of each cell with sign +1, (n_cells,).
@@ -181,12 +181,12 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Return unbiased signed sums and counts of n reports, each (n_cells,)."""
+        """Return unbiased signed sums and counts of cells from n reports, shapes (n_cells,)."""
 
     def simulated_estimate(
         self, positive: IntArray, negative: IntArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """Return `estimate` for simulated users."""
+        """Return the result of `estimate` for simulated users; arguments as for `simulate`."""
         return self.estimate(self.simulate(positive, negative, rng), int(positive.sum() + negative.sum()))
 
     def _check_cell(self, cell: int) -> int:
@@ -200,12 +200,15 @@ class ReportMechanism(ABC):
 
 
 def unpack_bits(payloads: Payloads, n_bits: int) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
-    """Return the first bits of payloads as zeros and ones, (n, n_bits)."""
+    """Return the first `n_bits` bits of each payload as zeros and ones, shape (n, n_bits)."""
     return np.unpackbits(payloads, axis=1, count=n_bits)
 
 
 def padding_is_zero(payloads: Payloads, n_bits: int) -> BoolArray:
-    """Return which payloads have zeros after the last used bit, (n,): one message has one encoding."""
+    """Return an array (n,) that is True for payloads with zeros after the last used bit.
+
+    So every message has exactly one encoding.
+    """
     spare = payloads.shape[1] * 8 - n_bits
     if spare == 0:
         return np.ones(len(payloads), dtype=np.bool_)
@@ -213,7 +216,7 @@ def padding_is_zero(payloads: Payloads, n_bits: int) -> BoolArray:
 
 
 def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntArray:
-    """Return the sums of zero-one columns. Sums of 255 rows fit into a byte, which is fast."""
+    """Return the sums of the columns of a 0/1 array; sums of 255 rows fit into a byte, which is fast."""
     n, width = bits.shape
     if n == 1:
         return np.asarray(bits[0], dtype=np.int64)
@@ -243,15 +246,15 @@ def on_lattice(probability: Callable[[], Decimal]) -> int:
 
 
 def lattice_fraction(threshold: int) -> Fraction:
-    """Return the rational number of a threshold."""
+    """Return threshold / 2**64, the probability that a uniform 64-bit word is below `threshold`."""
     return Fraction(threshold, LATTICE)
 
 
 def log_upper(ratio: Fraction) -> float:
     """Return a float that is at least log(ratio), for ratios of at least 1.
 
-    Ratios below 2 use log(1 + x) with exact x, because a rounded ratio near 1 would lose precision. In both
-    cases the error is under three steps of the result, and four are added.
+    For ratios below 2 log(1 + x) is computed with exact x, because a rounded ratio near 1 would lose
+    precision. The error is always under three float64 steps of the result, and four steps are added.
     """
     if ratio < 2:
         excess = ratio - 1

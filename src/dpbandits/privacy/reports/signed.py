@@ -1,15 +1,16 @@
 """The signed ternary report: +1, -1 or 0 for every cell.
 
-Let E = exp(epsilon) - 1, theta = min(.4, sqrt((2 + (E + 2)/B)/(2 E^2))) and Z = 1 + E theta. All cells are
-independent:
+Let B be the number of cells, E = exp(epsilon) - 1, theta = min(.4, sqrt((2 + (E + 2)/B)/(2 E^2))) and
+Z = 1 + E theta. The entries of all cells are independent:
 
 - the user's own cell reports its sign with probability a = exp(epsilon) theta/Z, the opposite sign with
   b = theta/Z, else 0;
 - every other cell reports each sign with probability theta, else 0.
 
-**Privacy.** The ratio of the own cell's law to another cell's is exp(epsilon)/Z for the true sign. It is 1/Z
-for the opposite sign and for 0. Any two inputs therefore differ by at most exp(epsilon), for every number of
-cells and theta < 1/2. Source: this library. Tests enumerate the claim.
+**Privacy.** Compare the probabilities of an entry if its cell is the user's own and if it is not. The ratio
+is exp(epsilon)/Z for the true sign, and 1/Z for the opposite sign and for 0. So the probabilities of a
+report under any two inputs have a ratio of at most exp(epsilon), for every number of cells and theta < 1/2.
+Source: this library. Tests enumerate the claim.
 """
 
 from decimal import Decimal
@@ -39,7 +40,7 @@ MAX_THETA = Decimal("0.4")
 
 
 class SignedTernary(ReportMechanism):
-    """Signed ternary report; the payload is a plane of nonzero bits and a plane of signs.
+    """Signed ternary report. The payload has a bit for nonzero and a bit for the sign of each cell.
 
     Example:
         >>> mechanism = SignedTernary(n_cells=8, epsilon=1.0)
@@ -63,18 +64,20 @@ class SignedTernary(ReportMechanism):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Probabilities (a, b, theta): own sign, opposite sign, either sign of another cell."""
+        """Probabilities (a, b, theta): own cell's true sign, its opposite sign, either sign elsewhere."""
         return lattice_fraction(self._same), lattice_fraction(self._opposite), lattice_fraction(self._theta)
 
     @cached_property
     def _chances(self) -> tuple[float, float, float]:
-        """`rates` as floats, for arithmetic that need not be exact."""
+        """Probabilities `rates` as floats, for arithmetic that need not be exact."""
         a, b, theta = map(float, self.rates)
         return a, b, theta
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Largest loss over pairs of inputs that share a cell and pairs that do not."""
+        """Largest log-likelihood ratio, over pairs of inputs in the same cell and in different cells, rounded
+        up.
+        """
         a, b, theta = self.rates
         own = (a, b, 1 - a - b)
         other = (theta, theta, 1 - 2 * theta)
@@ -107,7 +110,7 @@ class SignedTernary(ReportMechanism):
 
     @property
     def report_bytes(self) -> int:
-        """Number of bytes of a report: two planes of bits."""
+        """Number of bytes of a report: one bit per cell for nonzero entries, and one for signs."""
         return 2 * self._plane
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
@@ -136,26 +139,27 @@ class SignedTernary(ReportMechanism):
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Return which payloads have no sign without a value and zero padding, (n,)."""
+        """Return an array (n,) that is True for payloads with zero padding and no sign of a zero entry."""
         nonzero, negative = payloads[:, : self._plane], payloads[:, self._plane :]
         sound = ((negative | nonzero) == nonzero).all(axis=1)
         return np.asarray(sound & padding_is_zero(nonzero, self.n_cells))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return the numbers of nonzero and of negative entries, (2, n_cells)."""
+        """Return for each cell the numbers of nonzero and of negative entries, shape (2, n_cells)."""
         n = len(payloads)
         planes = np.unpackbits(payloads.reshape(n, 2, self._plane), axis=2, count=self.n_cells)
         return column_sums(planes.reshape(n, 2 * self.n_cells)).reshape(2, self.n_cells)
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Return True if there are no more signs than values, and no more values than reports."""
+        """Return True if cells have at most as many negative as nonzero entries, and of these at most n."""
         nonzero, negative = aggregate
         return bool(((negative >= 0) & (negative <= nonzero) & (nonzero <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the aggregate with six binomials per cell: nonzero entries, then those with sign -1.
+        """Draw the aggregate of many users, with six binomial draws per cell.
 
-        The rows are users of the cell with sign +1, with sign -1, and users of other cells.
+        Users of the cell with sign +1, with sign -1, and users of other cells each have two draws: the
+        number of nonzero entries, and how many of them are -1.
         """
         a, b, theta = self._chances
         others = int(positive.sum() + negative.sum()) - positive - negative
@@ -164,7 +168,7 @@ class SignedTernary(ReportMechanism):
         return np.array([nonzero.sum(axis=0), turned + (nonzero[1] - kept) + minus])
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Return signed sums and counts, each (n_cells,)."""
+        """Return signed sums and counts of cells, shapes (n_cells,)."""
         a, b, theta = self._chances
         nonzero, negative = aggregate
         signed = (nonzero - 2.0 * negative) / (a - b)

@@ -1,16 +1,16 @@
-"""Mechanisms that release every row of a table on its own: `RowDP`.
+"""Mechanisms that add independent noise to every row of a table and satisfy `RowDP`.
 
-| class | promise | error of one coordinate (root mean square) |
+| class | promise for two positions of a row | error of one of d coordinates (root mean square) |
 |---|---|---|
 | `L2Laplace` | pure epsilon at the stated distance, proportionally more beyond | scale sqrt(d + 1) |
 | `GaussianRows` | (epsilon, delta) at the stated distance, rho grows with its square | sigma |
 | `CellResponse` | pure epsilon between any two positions | size of a cell, and chance of another cell |
 
-`choose_row_mechanism` returns the one with the smallest error among those that can make the promise.
+`choose_row_mechanism` returns the mechanism with the smallest error among those that can make the promise.
 
-**Lattice.** Rows are rounded to multiples of a public step h (a power of two). Noise is an integer vector and
-the release a multiple of h: no float noise is ever added. Rounding changes each coordinate of each of two
-neighbours by at most h/2, so their distance grows by at most h sqrt(d). All noise is calibrated to
+**Lattice.** Rows are rounded to multiples of a public step h (a power of two). Noise is an integer vector,
+and the release a multiple of h, so no float noise is ever added. Rounding changes each coordinate of two
+neighbouring rows by at most h/2, so their distance grows by at most h sqrt(d). All noise is calibrated to
 distance + h sqrt(d). With h near distance/(2^16 sqrt(d)) this costs 1.5e-5 of epsilon.
 
 **Whole table.** Rows get independent noise. Neighbouring tables differ in one row, so only that row's
@@ -41,7 +41,9 @@ __all__ = [
 ]
 
 _LAPLACE = (1e-6, 1e6)
-"""Range of epsilon for which the Laplace lattice, a 2^16th of the distance, is fine enough."""
+"""Range of epsilon in which the lattice of the Laplace mechanism,
+a 2^16th of the distance, is fine enough.
+"""
 
 
 def choose_row_mechanism(
@@ -54,13 +56,15 @@ def choose_row_mechanism(
     mechanism: str = "auto",
     cells_per_dimension: int | None = None,
 ) -> RowMechanism:
-    """Return the mechanism for `definition` with the smallest error, using public numbers only.
+    """Return the row mechanism for `definition` with the smallest error, chosen by public numbers only.
 
     Candidates are `L2Laplace` up to 24 dimensions, `GaussianRows` when 0 < delta < 1/n (a larger delta would
-    allow publishing one user's row), and `CellResponse` up to 24 dimensions. The smallest
-    `position_error` wins: the error of the best linear estimate of a coordinate of a row that is uniform in
-    the cube. This is Laplace below about eleven dimensions and Gaussian above (given a delta). It is cells
-    if the distance is so large, relative to epsilon, that additive noise would exceed the cube.
+    allow publishing one user's row), and `CellResponse` up to 24 dimensions. The smallest `position_error`
+    is
+    chosen: the error of the best linear estimate of a coordinate of a row that is uniform in the cube.
+    `L2Laplace` has it below about eleven dimensions, and `GaussianRows` above (given a delta).
+    `CellResponse` has it if the distance is so large, relative to epsilon, that additive noise would exceed
+    the cube.
 
     Args:
         definition: Promise.

@@ -1,4 +1,4 @@
-"""Base of the row mechanisms, and their lattice."""
+"""Base classes of the row mechanisms, and the lattice of their noise."""
 
 import math
 from abc import ABC, abstractmethod
@@ -27,22 +27,24 @@ __all__ = [
 ]
 
 _STEP_BITS = 16
-"""Lattice steps per distance/sqrt(d), as a power of two: rounding then costs 1.5e-5 of epsilon."""
+"""Binary logarithm of the number of lattice steps per
+distance/sqrt(d); rounding then costs 1.5e-5 of epsilon.
+"""
 LARGEST_COORDINATE = 2.0**50
-"""Largest coordinate of a row in steps: above it float64 no longer rounds to the lattice exactly."""
+"""Largest coordinate of a row in lattice steps; above it float64 no longer rounds to the lattice exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowMechanism(ABC):
-    """Base class: noise on every row, independently.
+    """Base class of mechanisms that add independent noise to every row.
 
     Args:
-        definition: Promise.
+        definition: Promise that the mechanism must keep.
         dim: Number of coordinates of a row.
 
     Attributes:
-        name: Name of the mechanism in a release.
-        described: Names of the attributes that a release states besides the name and `dim`.
+        name: Name of the mechanism in the description of a release.
+        described: Names of the attributes that this description contains besides `name` and `dim`.
     """
 
     name: ClassVar[str]
@@ -58,11 +60,11 @@ class RowMechanism(ABC):
     @property
     @abstractmethod
     def law(self) -> NoiseLaw:
-        """Noise law that a modeler should expect; public."""
+        """Public distribution of the noise, for those who learn from a release."""
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Certificate for two positions at the distance in the definition."""
+        """Certificate for two positions of a row at the distance in the definition."""
         return self.certificate_at(self.definition.distance)
 
     @abstractmethod
@@ -71,30 +73,30 @@ class RowMechanism(ABC):
 
     @abstractmethod
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """Return (n, d) rows with fresh noise for (n, d) rows, both in public coordinates."""
+        """Return rows (n, d) with fresh noise; rows and result are in public coordinates."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the law in words."""
+        """Return the distribution of the noise in words."""
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """Noise parameter, in public coordinates."""
+        """Scale of the noise, in public coordinates."""
 
     def to_config(self) -> dict[str, Any]:
-        """Return the public description, ready for JSON."""
+        """Return the public description of the mechanism for JSON."""
         told = {name: plain(getattr(self, name)) for name in self.described}
         return {"type": self.name, "dim": self.dim} | told
 
     def epsilon_at(self, distance: float) -> float:
-        """Return the privacy loss (at the definition's delta) between positions `distance` apart."""
+        """Return the privacy loss between positions `distance` apart, at the definition's delta."""
         return self.certificate_at(distance).epsilon_at(self.definition.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatticeMechanism(RowMechanism):
-    """Base class of integer noise on a public lattice. Raw rows meet noise in `privatize`."""
+    """Base class of integer noise on a public lattice. Only `privatize` joins raw rows with noise."""
 
     @cached_property
     def step(self) -> float:
@@ -104,10 +106,10 @@ class LatticeMechanism(RowMechanism):
     @property
     @abstractmethod
     def reach(self) -> float:
-        """Largest shift of the noise's centre at the definition's distance, rounding included."""
+        """Bound on the change of a rounded row at the definition's distance, in public coordinates."""
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """Return the nearest lattice points with fresh noise, multiples of `step`. (n, dim) -> (n, dim)."""
+        """Return the nearest lattice points to rows (n, dim) with fresh noise, as multiples of `step`."""
         # Division by a power of two is exact, and so is rounding below 2^52.
         scaled = as_rows(points, self.dim) / self.step
         if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
@@ -117,16 +119,20 @@ class LatticeMechanism(RowMechanism):
 
     @abstractmethod
     def _draw(self, n: int, noise: NoiseSource) -> IntArray:
-        """Draw (n, dim) fresh integer noise."""
+        """Draw fresh integer noise (n, dim), in lattice steps."""
 
 
 def lattice_step(distance: float, dim: int) -> float:
-    """Return the public lattice step for a distance: a power of two."""
+    """Return the public lattice step for a distance and a number of coordinates: a power of two."""
     return 2.0 ** math.floor(math.log2(distance / math.sqrt(dim)) - _STEP_BITS)
 
 
 def as_rows(points: FloatArray, dim: int) -> FloatArray:
-    """Return `points` as floats after checking that they are finite (n, dim) numbers."""
+    """Return `points` as floats.
+
+    Raises:
+        InvalidData: The points do not have the shape (n, dim), or a number is not finite.
+    """
     rows = np.asarray(points, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != dim:
         raise InvalidData(f"rows have shape {rows.shape}, expected (n, {dim})")
@@ -136,5 +142,5 @@ def as_rows(points: FloatArray, dim: int) -> FloatArray:
 
 
 def from_lattice(rows: IntArray, step: float) -> FloatArray:
-    """Return integers as multiples of the step, exact below 2^53 steps."""
+    """Return integers times the step, which is exact below 2^53 steps."""
     return np.asarray(rows.astype(np.float64) * step)

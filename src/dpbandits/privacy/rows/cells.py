@@ -1,9 +1,9 @@
-"""k-ary randomised response over public cells, whose promise does not depend on distance.
+"""k-ary randomised response over public cells: its promise does not depend on a distance.
 
-**Randomised response, proof.** The true cell is reported with probability t/2^64 for an integer t, any
-other with (2^64 - t)/(2^64 (k - 1)). t is rounded down so that the ratio is at most e^epsilon. The inverse
-ratio must be at most e^epsilon too, which needs t >= 2^64/k. With k <= 2^31 cells and epsilon >= 1e-9,
-e^epsilon exceeds 1 by more than rounding removes. Smaller epsilons are refused.
+**Proof.** The true one of k cells is reported with probability t/2^64 for an integer t, any other cell with
+(2^64 - t)/(2^64 (k - 1)). t is rounded down, so that the ratio of the two is at most e^epsilon. The inverse
+ratio must be at most e^epsilon, too. It is at most 1 if t >= 2^64/k. With k <= 2^31 cells and epsilon >=
+1e-9 that holds, because e^epsilon exceeds 1 by more than rounding removes. Smaller epsilons are refused.
 """
 
 import math
@@ -30,18 +30,18 @@ SMALLEST_EPSILON = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CellResponse(RowMechanism):
-    """Randomised response: the true cell with probability about e^epsilon/(e^epsilon + k - 1).
+    """Randomised response: reports the true cell with probability about e^epsilon/(e^epsilon + k - 1).
 
-    Otherwise another cell is reported.
+    Otherwise one of the other k - 1 cells is reported.
 
-    epsilon holds between any two positions in the public cube, which no other mechanism of this package
-    offers. The released row is the centre of the reported cell.
+    The loss is at most epsilon between any two positions in the public cube, which no other mechanism of
+    this package offers. The released row is the centre of the reported cell.
 
     Args:
-        definition: Promise, which holds at every distance.
+        definition: Promise; here it holds at every distance.
         dim: Number of coordinates of a row.
         half_width: Half the side of the public cube [-half_width, half_width]^dim.
-        cells_per_dimension: Number of cells along each side; None picks the smallest error.
+        cells_per_dimension: Number of cells along each side; None means the number with the smallest error.
     """
 
     name = "randomised_response"
@@ -102,20 +102,22 @@ class CellResponse(RowMechanism):
 
     @property
     def scale(self) -> float:
-        """Side of a cell."""
+        """Length of a cell's side, in public coordinates."""
         return 2.0 * self.half_width / self.per_side
 
     @property
     def law(self) -> NoiseLaw:
-        """Law with two cases; see `CellLaw`."""
+        """Distribution of the noise; see `CellLaw`."""
         return CellLaw(dim=self.dim, keep=self.keep, width=self.scale, half_width=self.half_width)
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Return pure epsilon, which holds at every distance."""
+        """Return the pure certificate with the definition's epsilon, which holds at every distance."""
         return PureDP(self.definition.epsilon)
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """Return centres of reported cells, (n, dim). Rows outside the cube count for the nearest cell."""
+        """Return the centres of the reported cells, (n, dim); a row outside the cube counts for the nearest
+        cell.
+        """
         rows = as_rows(points, self.dim)
         words = words_of(noise, stream=2)
         places = np.clip(np.floor((rows + self.half_width) / self.scale), 0, self.per_side - 1)
@@ -128,5 +130,5 @@ class CellResponse(RowMechanism):
         return np.asarray((reported.astype(np.float64) + 0.5) * self.scale - self.half_width)
 
     def describe(self) -> str:
-        """Return the law in words."""
+        """Return the distribution of the noise in words."""
         return f"randomised response (the true one of {self.cells} cells with probability {self.keep:.6g})"

@@ -1,10 +1,10 @@
 """Discrete Gaussian noise on every coordinate of a row.
 
-**Gaussian, proof.** The noise consists of independent discrete Gaussians with parameter sigma around the
-lattice point x/h. Replacing x shifts the centre by at most distance/h + sqrt(d) lattice units, rounding
-included; sigma allows for one unit more. So rho = that^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem
-14). Rows are drawn one by one, so one row touches d draws for the near-Gaussian certificate
-(`dpbandits.privacy.noise`).
+**Proof.** A row x of d coordinates is rounded to the lattice of step h, and each coordinate gets independent
+discrete Gaussian noise of parameter sigma. Replacing x changes the rounded row by at most distance/h +
+sqrt(d) lattice steps, and sigma is calibrated to one step more, s. So the release is rho-zCDP with rho =
+s^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem 14). One row affects d draws, which the near-Gaussian
+certificate counts (`dpbandits.privacy.noise`).
 """
 
 import math
@@ -26,12 +26,12 @@ __all__ = ["GaussianRows"]
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRows(LatticeMechanism):
-    """Discrete Gaussian noise on every coordinate.
+    """Mechanism that adds discrete Gaussian noise to every coordinate of a row.
 
     Args:
         definition: Promise; delta must be positive.
         dim: Number of coordinates of a row.
-        noise: Noise source, which decides scale and certificate.
+        noise: Noise source, which determines scale and certificate.
 
     Raises:
         InvalidParameter: delta is 0.
@@ -48,12 +48,12 @@ class GaussianRows(LatticeMechanism):
             raise InvalidParameter("Gaussian noise needs delta above 0: set it, or use L2Laplace")
 
     def _sensitivity(self, distance: float) -> float:
-        """Return the largest shift of the centre in lattice units when the row changes by `distance`."""
+        """Return a bound on the change of a rounded row, in lattice steps, if it moved by `distance`."""
         return distance / self.step + math.sqrt(self.dim) + 1.0
 
     @property
     def reach(self) -> float:
-        """Largest shift of the centre at the definition's distance, in public coordinates."""
+        """Bound on the change of a rounded row at the definition's distance, in public coordinates."""
         return self._sensitivity(self.definition.distance) * self.step
 
     @cached_property
@@ -64,7 +64,7 @@ class GaussianRows(LatticeMechanism):
 
     @property
     def sigma(self) -> float:
-        """Noise parameter in lattice steps."""
+        """Scale of the noise in lattice steps."""
         return self._calibrated[0]
 
     @property
@@ -74,16 +74,18 @@ class GaussianRows(LatticeMechanism):
 
     @property
     def law(self) -> NoiseLaw:
-        """Gaussian law of one row."""
+        """Gaussian distribution of one row's noise."""
         return GaussianLaw(dim=self.dim, deviation=self.scale)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Certificate of the noise source for its scale."""
+        """Certificate that the noise source gives for the scale."""
         return self._calibrated[1]
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Return a certificate of the same kind: mu grows with the distance, rho with its square."""
+        """Return a certificate of the same kind: mu is proportional to the distance plus rounding, rho to its
+        square.
+        """
         return self.certificate.at_shift(
             self._sensitivity(_checks.number(distance, name="distance")) / self.sigma
         )
@@ -93,5 +95,5 @@ class GaussianRows(LatticeMechanism):
         return np.asarray(drawn, dtype=np.int64).reshape(n, self.dim)
 
     def describe(self) -> str:
-        """Return the law in words."""
+        """Return the distribution of the noise in words."""
         return self.noise.gaussian_law

@@ -1,7 +1,8 @@
 """Laplace noise on a lattice: for rows (`L2Laplace`) and for single answers (`AnswerLaplace`).
 
-**L2-Laplace, proof.** On the lattice P(z | x) = exp(-a |z - x|)/C with one C for all lattice points x,
-because the sum over all z of exp(-a |z - x|) does not depend on x. The triangle inequality gives P(z | x)/P(z
+**L2-Laplace, proof.** A row x of d coordinates is rounded to the lattice of step h, and released as z. On
+the lattice P(z | x) = exp(-a |z - x|)/C with one C for all lattice points x, because the sum over all z of
+exp(-a |z - x|) does not depend on x. The triangle inequality gives P(z | x)/P(z
 | x') <= exp(a |x - x'|) for every z: pure metric differential privacy with no error term. With a =
 epsilon/(distance + h sqrt(d)), two rows at distance D lose at most epsilon (D + h sqrt(d))/(distance + h
 sqrt(d)). `dpbandits.privacy.samplers` draws from exactly this law.
@@ -34,7 +35,7 @@ _WIDEST = 1e100
 
 @dataclass(frozen=True, kw_only=True)
 class L2Laplace(LatticeMechanism):
-    """Noise with density proportional to exp(-epsilon |e|/distance), exactly on a lattice.
+    """Mechanism with noise e of density proportional to exp(-epsilon |e|/distance), exact on a lattice.
 
     Args:
         definition: Promise; delta must be 0.
@@ -68,21 +69,21 @@ class L2Laplace(LatticeMechanism):
 
     @cached_property
     def rate(self) -> float:
-        """Privacy loss per lattice unit, rounded down."""
+        """Privacy loss per lattice step, rounded down."""
         return self.definition.epsilon / (self.reach / self.step) * (1.0 - 2.0**-48)
 
     @property
     def scale(self) -> float:
-        """Mean length of the noise, divided by the dimension."""
+        """Mean length of the noise divided by the number of coordinates, in public coordinates."""
         return self.step / self.rate
 
     @cached_property
     def law(self) -> NoiseLaw:
-        """Continuous law of the same rate. The lattice step is 2^-16 of the distance."""
+        """Continuous distribution with the same rate; the lattice step is about 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Return a pure certificate. Its loss is proportional to the distance plus the rounding term."""
+        """Return a pure certificate whose loss is proportional to the distance plus the rounding term."""
         moved = _checks.number(distance, name="distance") + self.step * math.sqrt(self.dim)
         return PureDP(self.definition.epsilon * (moved / self.reach))
 
@@ -90,20 +91,21 @@ class L2Laplace(LatticeMechanism):
         return lattice_l2_laplace(self.rate, n, self.dim, words_of(noise, stream=1))
 
     def describe(self) -> str:
-        """Return the law in words."""
+        """Return the distribution of the noise in words."""
         return "L2-Laplace on a lattice"
 
 
 @worded
 @dataclass(frozen=True, kw_only=True)
 class AnswerLaplace(Configured):
-    """Laplace noise for one answer, exactly on a lattice: pure epsilon for answers at most `distance` apart.
+    """Laplace noise for one answer, exact on a lattice: pure epsilon for answers at most `distance` apart.
 
     Args:
-        epsilon: Privacy loss for two answers that differ by `distance`; proportionally more beyond.
+        epsilon: Privacy loss for two answers that differ by `distance`; for larger differences it is larger
+            in proportion.
         distance: Distance eta, in the answer's unit.
-        low: Public lower bound, to which answers are clipped before noise.
-        high: Public upper bound.
+        low: Public lower bound, to which answers are clipped before noise is added.
+        high: Public upper bound, to which answers are clipped before noise is added.
 
     Raises:
         InvalidParameter: A number is out of its range, or the bounds are too large for the distance's
@@ -136,7 +138,7 @@ class AnswerLaplace(Configured):
 
     @property
     def rate(self) -> float:
-        """Privacy loss per lattice unit, rounded down. The distance has one unit more for rounding."""
+        """Privacy loss per lattice step, rounded down; one step is added to the distance for rounding."""
         return self.epsilon / (self.distance / self.step + 1.0) * (1.0 - 2.0**-48)
 
     @property
@@ -146,21 +148,27 @@ class AnswerLaplace(Configured):
 
     @property
     def middle(self) -> float:
-        """Return the answer of a row that has none, before noise: the middle of the bounds."""
+        """Middle of the bounds, which stands for the missing answer of a row before noise is added."""
         return 0.5 * (self.low + self.high)
 
     def privatize(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
-        """Return the (n,) answers with noise. `position` numbers them, for a simulated source's stream."""
+        """Return the answers (n,) with fresh noise.
+
+        Args:
+            values: Answers, shape (n,).
+            noise: Noise source.
+            position: Number that distinguishes this call from others of a simulated source.
+        """
         clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         rounded = np.rint(clipped / self.step).astype(np.int64)
         words = words_of(noise, stream=1000 + position)
         return from_lattice(rounded + lattice_laplace(self.rate, len(rounded), words), self.step)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the public description, ready for JSON, with the noise's standard deviation."""
+        """Return the public description for JSON, with the noise's standard deviation."""
         return super().to_config() | {"sd": self.sd}
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all arguments except the standard deviation, which follows from them."""
+        """Return the constructor's arguments from a configuration, without the standard deviation."""
         return super().arguments({name: value for name, value in config.items() if name != "sd"})

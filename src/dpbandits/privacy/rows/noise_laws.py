@@ -1,12 +1,14 @@
-"""Noise laws of released rows, for modelers who learn from a release.
+"""Distributions of the noise of released rows, for those who learn from a release.
 
-A released row is z = x + e. Each law here is a mixture of isotropic Gaussians: exactly, in the limit of many
-nodes, or (for cells) by its two moments. A kernel's expectation over the noise therefore has a closed form
-(`dpbandits.models.expected_kernel`). Everything here is public and part of the release.
+A released row is z = x + e, with true row x and noise e. Each law of e is given as a mixture of isotropic
+Gaussians. The mixture is exact, or exact in the limit of many quadrature nodes, or (for cells) has two right
+moments. So a kernel's expectation over the noise has a closed form (`dpbandits.models.expected_kernel`).
+Everything here is public and part of the release.
 
 A stationary kernel depends on the difference of two rows' noises, which `difference_mixture` describes. For
-the L2-Laplace law the two chi-squares add up to 2 Gamma(d + 1). Gauss-Laguerre nodes with exponent d
-integrate it with twenty times fewer terms than pairs of nodes.
+the L2-Laplace law in d coordinates, each noise is a Gaussian of random variance. The two variances sum to a
+multiple of Gamma(d + 1). Gauss-Laguerre nodes with exponent d integrate over it with twenty times fewer
+terms than pairs of nodes.
 """
 
 import math
@@ -27,14 +29,14 @@ __all__ = ["CellLaw", "GaussianLaw", "IsotropicLaw", "L2LaplaceLaw", "NoiseLaw",
 Floating = TypeVar("Floating", FloatArray, NDArray[np.float32])
 
 DEFAULT_NODES = 10
-"""Quadrature nodes for a continuum of scales. Tests check the error of the expected kernel."""
+"""Number of quadrature nodes for a continuum of scales; tests check the error of the expected kernel."""
 
 
 _LAWS: "Registry[NoiseLaw]" = Registry("a noise law")
 
 
 class NoiseLaw(Configured, ABC):
-    """Base class: the distribution of a released row around the true one, in `dim` released coordinates."""
+    """Base class of distributions of a released row around the true row, in `dim` released coordinates."""
 
     dim: int
 
@@ -45,31 +47,36 @@ class NoiseLaw(Configured, ABC):
 
     @abstractmethod
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Return standard deviations (m,) and weights (m,) of the difference of two rows' noises."""
+        """Return standard deviations (m,) and weights (m,) of a Gaussian mixture for the difference of two
+        noises.
+
+        Args:
+            nodes: Number of quadrature nodes, for laws that are a continuous mixture.
+        """
 
     @abstractmethod
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Return the log density, up to a constant, of e at offsets (..., dim), as (...)."""
+        """Return the log density (...) of the noise e, up to a constant, at offsets (..., dim)."""
 
     def position_error(self, half_width: float) -> float:
-        """Return the root mean square error of the best linear estimate of a coordinate from the release.
+        """Return the root mean square error of the best linear estimate of a coordinate from a released row.
 
         The row is uniform in the cube [-half_width, half_width]^dim. The error is at most
-        half_width/sqrt(3), that of an estimate without the release.
+        half_width/sqrt(3), the error of an estimate without the release.
         """
         prior = half_width**2 / 3.0
         return math.sqrt(prior * self.sd**2 / (prior + self.sd**2))
 
 
 class IsotropicLaw(NoiseLaw):
-    """Base class of laws whose density depends only on the length of e."""
+    """Base class of laws whose density depends only on the length of the noise e."""
 
     @abstractmethod
     def radial_log_density(self, squares: Floating) -> Floating:
-        """Return the log density, up to a constant, at squared lengths. Overwrites `squares`."""
+        """Return the log density, up to a constant, at squared lengths |e|^2. Overwrites `squares`."""
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Return the log density, up to a constant, of e at offsets (..., dim), as (...)."""
+        """Return the log density (...) of the noise e, up to a constant, at offsets (..., dim)."""
         values = np.asarray(offsets, dtype=np.float64)
         squares: FloatArray = np.asarray(np.einsum("...i,...i->...", values, values))
         return self.radial_log_density(np.atleast_1d(squares)).reshape(squares.shape)
@@ -96,7 +103,7 @@ class GaussianLaw(IsotropicLaw):
         return self.deviation
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Return a single Gaussian of twice the variance."""
+        """Return a single Gaussian, with twice the variance of one noise."""
         return np.array([math.sqrt(2.0) * self.deviation]), np.ones(1)
 
     def radial_log_density(self, squares: Floating) -> Floating:
@@ -108,7 +115,7 @@ class GaussianLaw(IsotropicLaw):
 @_LAWS.add("l2_laplace")
 @dataclass(frozen=True, kw_only=True)
 class L2LaplaceLaw(IsotropicLaw):
-    """Noise with density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
+    """Noise e with density proportional to exp(-|e| / scale), so that |e| is Gamma(dim, scale).
 
     >>> law = L2LaplaceLaw(dim=2, scale=1.0)
     >>> scales, weights = law.difference_mixture(nodes=20)
@@ -128,7 +135,7 @@ class L2LaplaceLaw(IsotropicLaw):
         return self.scale * math.sqrt(self.dim + 1.0)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Return nodes of s^2 = 2 scale^2 x with x ~ Gamma(dim + 1), by Gauss-Laguerre quadrature."""
+        """Return Gauss-Laguerre nodes and weights for s, where s^2 = 2 scale^2 x with x ~ Gamma(dim + 1)."""
         from scipy.special import roots_genlaguerre
 
         points, weights = roots_genlaguerre(nodes, float(self.dim))
@@ -144,10 +151,10 @@ class L2LaplaceLaw(IsotropicLaw):
 @_LAWS.add("cells")
 @dataclass(frozen=True, kw_only=True)
 class CellLaw(NoiseLaw):
-    """k-ary randomised response: in the reported cell with probability `keep`, else in another cell.
+    """Law of k-ary randomised response: the row is in the reported cell with probability `keep`.
 
-    The offset is from the cell's centre. The Gaussian mixture is an approximation: its components have the
-    root mean squares of the two cases.
+    Otherwise it is in another cell. Offsets are measured from the centre of the reported cell. The Gaussian
+    mixture is an approximation: its components have the root mean squares of the two cases.
 
     Args:
         dim: Number of released coordinates.
@@ -173,14 +180,14 @@ class CellLaw(NoiseLaw):
         return math.sqrt(self.keep * inside + (1.0 - self.keep) * outside)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Return three components, for two, one or no true cell among the two reported ones."""
+        """Return three components, for two, one or none of the two reported cells being true."""
         inside, outside = self._squares()
         kept = self.keep
         scales = np.sqrt([2.0 * inside, inside + outside, 2.0 * outside])
         return scales, np.array([kept**2, 2.0 * kept * (1.0 - kept), (1.0 - kept) ** 2])
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Return the log density, which has one value inside the cell and another outside."""
+        """Return the log density, which has one value inside the reported cell and another outside."""
         cell = self.width**self.dim
         rest = max((2.0 * self.half_width) ** self.dim - cell, np.finfo(np.float64).tiny)
         inside = (np.abs(offsets) <= 0.5 * self.width).all(axis=-1)
@@ -189,7 +196,7 @@ class CellLaw(NoiseLaw):
         return np.where(inside, math.log(self.keep) - math.log(cell), outside)
 
     def position_error(self, half_width: float) -> float:
-        """Return the error from the correlation of a uniform row with the reported centre."""
+        """Return the error of the best linear estimate, from the correlation of row and release."""
         cells = (2.0 * self.half_width / self.width) ** self.dim
         excess = self.keep - (1.0 - self.keep) / (cells - 1.0)
         explained = excess**2 * (1.0 - (0.5 * self.width / self.half_width) ** 2)
@@ -204,7 +211,11 @@ from_config = _LAWS.read
 
 
 def _width(value: object, *, name: str) -> float:
-    """Return a positive number whose square and inverse square are finite floats."""
+    """Return a positive number whose square and inverse square are finite floats.
+
+    Raises:
+        InvalidParameter: The number is out of range.
+    """
     width = _checks.number(value, name=name, minimum=1e-120)
     if width > 1e120:
         raise InvalidParameter(f"{name} is above 1e120: expected the scale of a table's values")
