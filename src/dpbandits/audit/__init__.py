@@ -1,11 +1,11 @@
 """Audits: attacks on guarantees through the public API, with lower bounds on the privacy loss.
 
-- `NAMES` and `build`: all audits of the catalogue by name. `run_audits` with `AuditSettings` runs them ->
-  `AuditRow`.
+- `NAMES` and `build`: all audits of the catalogue by name. `run_audits` with `AuditSettings` runs them and
+  returns an `AuditRow` for each.
 - `audit_configuration`: attack one configuration of a policy, as it is run in practice.
 - `ExactAudit`, `SampledAudit`, `GaussianAudit`: kinds of audits, from which you can build your own.
-- `attack_reward`: guess one person's reward from a policy's predictions -> `Guesses`. Other attacks are in
-  `audit.attacks`.
+- `attack_reward`: guess one person's reward from a policy's predictions, many times; returns `Guesses`.
+  Other attacks are in `audit.attacks`.
 
 A lower bound above the claim refutes the claim. A lower bound below it only shows that this attack failed.
 """

@@ -1,17 +1,20 @@
-r"""Lower bounds on privacy loss, from counts, from normal samples and from whole laws.
+r"""Lower bounds on privacy loss, from counts, from normal samples and from whole probability laws.
 
-(epsilon, delta)-DP states P_1(E) <= e^epsilon P_0(E) + delta for every event E and neighbours 0 and 1. Counts
-of an event therefore prove, with confidence,
+Let P_0 and P_1 be the laws of the output on two neighbouring data sets, called worlds 0 and 1.
+(epsilon, delta)-DP states P_1(E) <= e^epsilon P_0(E) + delta for every event E. Counts of an event therefore
+prove, with confidence,
 
     epsilon >= log((lower bound of P_1(E) - delta)/upper bound of P_0(E)),
 
-with exact (Clopper-Pearson) intervals for both probabilities. Events are "score at least t" for world 1 and
-"score at most t" for world 0. Scores and thresholds must be chosen on other samples. If several events are
-tried on the same samples, the error is divided among them (Bonferroni).
+with exact (Clopper-Pearson) intervals for both probabilities. A score is a number computed from an output.
+Events are "score at least t" for world 1 and "score at most t" for world 0, with a threshold t. Scores and
+thresholds must be chosen on other samples. If several events are tried on the same samples, the error is
+divided among them (Bonferroni).
 
 Counts of n samples cannot prove more than about log(n), and a delta of 1e-6 is too small for them. If the
 output is Gaussian noise around a centre, its two means and its variance can be bounded instead. This bounds
-mu, and hence epsilon at every delta, **provided that the noise is Gaussian**.
+mu = |difference of means|/standard deviation, and hence epsilon at every delta, **provided that the noise is
+Gaussian**.
 """
 
 import math
@@ -37,20 +40,22 @@ __all__ = [
 ]
 
 _CANDIDATES = 200
-"""Largest number of quantiles among which a threshold is chosen."""
+"""Largest number of quantiles of the scores among which a threshold is chosen."""
 
 MOST_OUTPUTS = 2**40
-"""Number of outputs of each world that nobody can draw; claims that need more count as undecidable."""
+"""Largest number of outputs of each world that an audit can draw. A claim that needs more is undecidable."""
 
 _ROUNDING = 2.0**-49
-"""Upper bound on the relative error of a logarithm of a fraction."""
+"""Upper bound on the relative error of a computed logarithm of a fraction."""
 
 _FLOAT_LAWS = 1e-9
-"""Upper bound on the relative error of laws computed in float64."""
+"""Upper bound on the relative error of a probability that was computed in float64."""
 
 
 def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[FloatArray, FloatArray]:
-    """Return one-sided bounds (lower (k,), upper (k,)), each wrong with probability at most `error`.
+    """Return lower bounds (k,) and upper bounds (k,) on k probabilities, from `successes` among `trials`.
+
+    Each bound is wrong with probability at most `error`.
 
     Example:
         >>> low, high = clopper_pearson(np.array([0, 10]), 10, error=0.05)
@@ -72,10 +77,11 @@ def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[
 def chosen_thresholds(
     null: FloatArray, other: FloatArray, *, delta: float, error: float
 ) -> tuple[float, float]:
-    """Return the best thresholds (for "score >= t", for "score <= t") on training scores of worlds 0 and 1.
+    """Return the best thresholds t for the events "score >= t" and "score <= t".
 
-    If a score has few values, these are the candidates. The event of all outputs is excluded: it proves
-    nothing, but on few samples its bound is the least negative one.
+    They are chosen on training scores of world 0 (`null`) and world 1 (`other`). If a score has few values,
+    the candidates are these values. The event of all outputs is excluded: it proves nothing, but on few
+    samples its bound is the least negative one.
     """
     pooled = np.unique(np.concatenate([null, other]))
     if len(pooled) > _CANDIDATES:
@@ -89,7 +95,7 @@ def chosen_thresholds(
 def _bounds_at(
     null: FloatArray, other: FloatArray, thresholds: FloatArray, *, delta: float, error: float
 ) -> FloatArray:
-    """Return (k,) bounds from the events "score >= t", which are more likely in world `other`."""
+    """Return k lower bounds on epsilon from events "score >= t", which are more likely in world `other`."""
     false = len(null) - np.searchsorted(np.sort(null), thresholds, side="left")
     true = len(other) - np.searchsorted(np.sort(other), thresholds, side="left")
     low, _ = clopper_pearson(true, len(other), error=error)
@@ -112,8 +118,8 @@ def event_bound(
     Args:
         null: (n,) scores of world 0.
         other: (n',) scores of world 1.
-        above: Thresholds of events "score >= t", more likely in world 1.
-        below: Thresholds of events "score <= t", more likely in world 0.
+        above: Thresholds t of events "score >= t", more likely in world 1.
+        below: Thresholds t of events "score <= t", more likely in world 0.
         delta: Delta of the claim.
         confidence: Probability that the bound is right, for all events together.
 
@@ -134,12 +140,13 @@ def event_bound(
 
 
 def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int | None:
-    """Return the fewest outputs of each world with which counts at two thresholds exceed (epsilon, delta).
+    """Return the smallest number of outputs of each world whose counts can refute an (epsilon, delta) claim.
 
-    The largest bound comes from an event that all n outputs of one world show and none of the other. With e a
-    quarter of the error, the bounds of its probabilities are e^(1/n) from below and 1 - e^(1/n) from above.
-    The claim can be exceeded for n > log(e)/log(r), with r = (exp(epsilon) + delta)/(1 + exp(epsilon)). The
-    result is None above `MOST_OUTPUTS`.
+    Counts are taken at two thresholds. The largest bound comes from an event that all n outputs of one world
+    show and none of the other. Let e be a quarter of the error. Then the event's probability in the first
+    world is at least e^(1/n), and in the second at most 1 - e^(1/n). The claim can be exceeded for n >
+    log(e)/log(r), with r = (exp(epsilon) + delta)/(1 + exp(epsilon)). The result is None above
+    `MOST_OUTPUTS`.
 
     Example:
         >>> fewest_outputs(1.0, 0.0, confidence=0.999)
@@ -175,15 +182,16 @@ def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float
 
 
 def gaussian_bound(null: FloatArray, other: FloatArray, *, delta: float, confidence: float) -> float:
-    """Return a lower bound on epsilon at delta, provided that both samples are normal with one variance."""
+    """Return a lower bound on epsilon at delta, if both samples are normal with equal variances."""
     mu = mu_bound(null, other, confidence=confidence)
     return GaussianDP(mu).epsilon_at(delta) if mu > 0.0 else 0.0
 
 
 def law_bound(law: Sequence[Fraction] | FloatArray, other: Sequence[Fraction] | FloatArray) -> float:
-    """Return the largest log ratio of two laws over the same outputs, rounded down; infinite for zeros.
+    """Return the largest log ratio of two laws over the same outputs, rounded down.
 
-    Fractions are exact. Laws in float64 are assumed to have a relative error of 1e-9.
+    It is infinite if an output has probability zero under one law only. Fractions are exact. Laws in float64
+    are assumed to have a relative error of 1e-9.
 
     Example:
         >>> law_bound([Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]) <= math.log(3)

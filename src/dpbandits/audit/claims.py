@@ -1,10 +1,13 @@
 """Audits: a claim, two neighbouring data sets, an observation, and a lower bound on the privacy loss.
 
+The two neighbouring data sets are called worlds 0 and 1. A law is the probability distribution of the
+output.
+
 | audit | input | bound |
 |---|---|---|
 | `ExactAudit` | whole laws of the output | exact |
 | `SampledAudit` | outputs of the real sampler, scored | with confidence, for any law |
-| `GaussianAudit` | the same | with confidence, if the noise is normal |
+| `GaussianAudit` | outputs of the real sampler, scored | with confidence, if the noise is normal |
 
 The verdict `exceeded` refutes a claim. `holds` means that this attack, on these neighbours, did not refute
 it. `undecided` means that there were too few samples to refute it.
@@ -38,7 +41,7 @@ __all__ = [
 ]
 
 Draw = Callable[[int, int], FloatArray]
-"""Function from (world, n) to (n, k) fresh outputs of world 0 or 1."""
+"""Function from (world, n) to n fresh outputs of world 0 or 1, of k numbers each, shape (n, k)."""
 
 Law = Sequence[Fraction] | FloatArray
 """Probabilities of all outputs, in order."""
@@ -63,7 +66,7 @@ class AuditRow:
     Attributes:
         name, scope, sees, neighbours: As in the `Audit`.
         claimed_epsilon, delta: The claim.
-        lower_bound: Proven privacy loss at this delta.
+        lower_bound: Proven lower bound on epsilon at this delta.
         confidence: Probability that the bound is right; 1 for exact audits.
         tightness: Lower bound divided by the claim.
         verdict: `exceeded` if the bound is above the claim; `undecided` if it is not and there were fewer
@@ -95,17 +98,17 @@ class AuditRow:
 
     @property
     def undecided(self) -> bool:
-        """True if there were too few samples to refute the claim: neither a pass nor a miss."""
+        """True if there were too few samples to refute the claim: the audit neither passed nor failed."""
         return self.verdict == "undecided"
 
     @property
     def as_expected(self) -> bool:
-        """True if an honest claim held, or a broken one was exceeded."""
+        """True if a claim that should be true held, or a claim that is known to be false was exceeded."""
         return not self.undecided and (self.verdict == "exceeded") == self.known_broken
 
     @property
     def unexpected(self) -> bool:
-        """True if an honest claim was exceeded, or a broken one was missed with enough samples."""
+        """True if a claim that should be true was exceeded, or a false one was not, with enough samples."""
         return not self.undecided and not self.as_expected
 
     def to_json(self) -> dict[str, Any]:
@@ -121,14 +124,14 @@ class AuditRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(ABC):
-    """A claim, and the two worlds that by this claim are hard to distinguish.
+    """A claim, and two worlds that are hard to distinguish if the claim is true.
 
     Args:
         name: Unique name in the catalogue.
         epsilon, delta: The claim.
         scope: A single "mechanism", a whole "policy" through its own calls, or an "attack", which is one
             observation and not the best one.
-        sees: Observation of the attacker.
+        sees: Description of the attacker's observation.
         neighbours: Description of the two worlds.
         known_broken: True if the claim is known to be false.
         caught_from: For a false claim, the number of samples that refutes it in 999 of 1,000 runs at a
@@ -150,16 +153,19 @@ class Audit(ABC):
 
     @abstractmethod
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
-        """Return (lower bound, number of outputs evaluated, unconditional bound)."""
+        """Run the attack; return (lower bound, number of outputs evaluated, unconditional bound)."""
 
     def _able(self, confidence: float) -> int | None:
-        """Return the fewest samples with which any law can exceed the claim; None if they are too many."""
+        """Return the smallest number of samples with which any law can exceed the claim.
+
+        None means that this number is too large; 0 means that the audit needs no samples.
+        """
         return 0
 
     def fewest_samples(self, confidence: float = CONFIDENCE) -> int | None:
-        """Return the fewest samples with which a bound below the claim is informative.
+        """Return the smallest number of samples with which a bound below the claim is informative.
 
-        For an honest claim, this is the number with which some law would exceed it. For a false claim, it is
+        For a true claim, this is the number with which some law would exceed it. For a false claim, it is
         the number that refutes it (`caught_from`), or None if that is not known at this confidence. The
         result is also None if the claim's epsilon is too large for counts to exceed it.
         """
@@ -171,7 +177,7 @@ class Audit(ABC):
         return max(self.caught_from, able)
 
     def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
-        """Attack with `samples` outputs of each world, times the audit's share; return the result."""
+        """Attack with `samples` outputs of each world, times the audit's share, and return the result."""
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)  # audited policies may be too small to learn
@@ -216,7 +222,7 @@ class ExactAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring:
-    """The score of outputs, and the number of outputs.
+    """How outputs become scores, and how many outputs are drawn.
 
     Args:
         fit: Function from training outputs of worlds 0 and 1 to a score; not used if `score` is given.
@@ -231,7 +237,10 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledAudit(Audit):
-    """Audit that counts events of a score, on other samples than those that chose score and thresholds."""
+    """Audit that counts events of a score.
+
+    Score and thresholds are chosen on other samples than those counted.
+    """
 
     draw: Draw
     scoring: Scoring = Scoring()
@@ -263,7 +272,7 @@ class SampledAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianAudit(SampledAudit):
-    """Audit that bounds mu from means and variance of a score, provided that outputs are normal.
+    """Audit that bounds mu of a score, provided that outputs are normal; see `bounds` for mu.
 
     Args:
         scoring: Scoring with a score that is linear in the outputs and known in advance; a score of None is
@@ -294,7 +303,10 @@ class GaussianAudit(SampledAudit):
 def _held_out(
     training: Sequence[FloatArray], fresh: Sequence[FloatArray], *, delta: float, confidence: float
 ) -> float:
-    """Return the bound on fresh scores (world 0, world 1) at thresholds chosen on training scores."""
+    """Return the lower bound on epsilon from fresh scores, at thresholds chosen on training scores.
+
+    Both arguments hold the scores of world 0 and those of world 1.
+    """
     error = 0.25 * (1.0 - confidence)
     above, below = bounds.chosen_thresholds(*training, delta=delta, error=error)
     return bounds.event_bound(*fresh, above=[above], below=[below], delta=delta, confidence=confidence)

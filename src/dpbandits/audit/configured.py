@@ -1,4 +1,4 @@
-"""Audit of one configuration, of a `central.GPBandit` or a `local.Spec`, as it is run in practice.
+"""Audit of one configuration of a `central.GPBandit` or a `local.Spec`, as it is run in practice.
 
 *A central policy.* The policy is built from its configuration with a noise source that records the requested
 noise and returns zeros. Its releases are then the exact integers that noise would hide. Users are simulated,
@@ -43,19 +43,22 @@ from dpbandits.privacy.reports import ReportMechanism
 __all__ = ["ShiftAudit", "TableShiftAudit", "audit_configuration", "audit_of", "names_for"]
 
 PEOPLE = 12
-"""Number of simulated contexts, each with the lowest and with the highest reward; any two are neighbours."""
+"""Number of simulated contexts.
+
+Each occurs with the lowest and with the highest reward, and any two are neighbours.
+"""
 
 MOST_ROUNDS = 100_000
-"""Largest number of rounds simulated; later releases of a matrix mechanism are left out."""
+"""Largest number of simulated rounds. Later releases of a matrix mechanism are not audited."""
 
 _TOGETHER = 5_000
-"""Number of rounds in one call."""
+"""Largest number of rounds in one call of `ask_batch`."""
 
 _MOST_TOGETHER = 15
-"""Largest number of changed entries with Laplace noise that are combined if the guarantee has a delta."""
+"""Largest number of changed entries with Laplace noise whose losses are added, at a delta above 0."""
 
 _SHARE, _SECONDS = 0.002, 10.0
-"""Share of the samples used if releases are drawn, and the longest time in seconds."""
+"""Number of real releases that measure the noise, as a share of the samples, and longest time in seconds."""
 
 _FOR_KIND = {
     "features": ("near-gaussian", "discrete-gaussian", "gp-bandit-released", "gp-bandit-missing-rewards"),
@@ -65,7 +68,7 @@ _FOR_KIND = {
 
 
 class _NoNoise(PreparedNoise):
-    """Noise source that is used like `SecureNoise`, returns zeros, and records the requested noise.
+    """Noise source with the interface of `SecureNoise` that returns zeros and records the requested noise.
 
     Attributes:
         asked: (law, scale or rate, size) of every draw, in order.
@@ -81,19 +84,19 @@ class _NoNoise(PreparedNoise):
         return "simulated"
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Return zeros."""
+        """Record the requested Gaussian noise, and return zeros."""
         self.asked.append(("gaussian", sigma, size))
         return np.zeros(size, dtype=np.int64)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Return zeros."""
+        """Record the requested Laplace noise, and return zeros."""
         self.asked.append(("laplace", rate, size))
         return np.zeros(size, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftAudit(Audit):
-    """Audit of the change of a policy's releases when one user is replaced, relative to their noise."""
+    """Audit of a policy's releases: how far they change if one user is replaced, relative to their noise."""
 
     config: Mapping[str, Any]
     seed: int = 0
@@ -142,10 +145,11 @@ class ShiftAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class TableShiftAudit(ShiftAudit):
-    """`ShiftAudit` of marginal tables, whose noise source cannot be replaced, so the noise is measured.
+    """`ShiftAudit` of marginal tables. Their noise source cannot be replaced, so the noise is measured.
 
     Only the rewards of the first block are examined, not the contexts. The releases that measure the noise
-    contain no rewards, so each of their entries is noise, whose scale is bounded from above.
+    contain no rewards, so each of their entries is noise alone. This gives an upper bound on the noise's
+    scale.
     """
 
     _condition: ClassVar[str | None] = "discrete Laplace noise"
@@ -172,7 +176,10 @@ class TableShiftAudit(ShiftAudit):
 
 
 def _of_laplace(losses: FloatArray, delta: float) -> float:
-    """Return the privacy loss of entries with discrete Laplace noise; a loss is a change times the rate."""
+    """Return the privacy loss of several entries with discrete Laplace noise.
+
+    The loss of one entry, in `losses`, is its change times the noise's rate.
+    """
     largest = np.sort(losses[losses > 0.0])[::-1]
     if delta == 0.0:
         return float(largest.sum())
@@ -185,7 +192,7 @@ def _of_laplace(losses: FloatArray, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Run:
-    """(D,) released integers, True where the noise is Gaussian, and the noise's scale or rate."""
+    """Releases of one run: D integers, True where noise is Gaussian, and the noise's scale or rate."""
 
     integers: IntArray
     gaussian: np.ndarray[Any, np.dtype[np.bool_]]
@@ -193,13 +200,13 @@ class _Run:
 
 
 def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
-    """Return the policy with this noise and without an account."""
+    """Return the policy of a configuration, with this noise source and without an account."""
     return GPBandit(**_arguments(json.dumps(config, sort_keys=True)) | {"noise": noise})
 
 
 @lru_cache(1)
 def _arguments(config: str) -> dict[str, Any]:
-    """Return the arguments of the policy's constructor.
+    """Return the arguments of the policy's constructor from its configuration, a JSON text.
 
     The result is cached, as features take long to build and are the same in every run.
     """
@@ -210,10 +217,11 @@ def _arguments(config: str) -> dict[str, Any]:
 
 
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
-    """Return the releases of `blocks` blocks, with all rounds of one user in the first.
+    """Run the policy for some blocks; return the releases of `blocks` blocks, as integers.
 
-    Only this user's reward is told, if it is not None. A census, if there is one, is released first without
-    that user. Every user is offered a single row, so that no choice remains.
+    One user has all their rounds in the first of these blocks, with the candidate `row`. Only this user's
+    reward is told, if it is not None. If the policy releases a census, this comes first and does not include
+    that user. Every user is offered a single candidate, so that there is nothing to choose.
     """
     first = int(bool(policy.tuning.census))
     start, end = (0, *policy.blocks)[first : first + 2]
@@ -247,7 +255,7 @@ def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks
 
 
 def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
-    """Return the policy or contract of a configuration."""
+    """Return the policy or the spec that a configuration describes."""
     with reading("a configuration that can be audited"):
         if config.get("policy") == GPBandit.config_type:
             return _built(config, SimulatedNoise(0))
@@ -257,7 +265,9 @@ def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
 
 
 def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
-    """Return the audit of a `GPBandit.to_config` or a `Spec.to_config`; InvalidParameter for other input.
+    """Return the audit of a configuration, the result of `GPBandit.to_config` or `Spec.to_config`.
+
+    Raise InvalidParameter for another configuration.
 
     Example:
         >>> from dpbandits import Box, LocalDP
@@ -291,7 +301,10 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
 
 
 def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return names of the catalogue's audits for the same kind of policy; raises as `audit_of`."""
+    """Return the names of the catalogue's audits for this kind of policy.
+
+    Raise InvalidParameter as `audit_of` does.
+    """
     found = _read(config)
     if isinstance(found, Spec):
         return (f"report-{_first_report(found).name}", "local-refusals", "local-missing-reward")
@@ -299,7 +312,7 @@ def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _first_report(spec: Spec) -> ReportMechanism:
-    """Return the mechanism of reports on the first version."""
+    """Return the mechanism that clients use to report on the first version."""
     return spec.protocol.counted_by(Server(spec).publish())[-1]
 
 
@@ -311,7 +324,7 @@ def audit_configuration(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[AuditRow]:
-    """Return rows of `audit_of`, and of the audits of `names_for` at this configuration's epsilon.
+    """Run the audit of a configuration and the catalogue's audits at its epsilon; return one row for each.
 
     Args:
         config: Result of `GPBandit.to_config` or `Spec.to_config`.
@@ -319,7 +332,7 @@ def audit_configuration(
         progress: Function called with the name of every finished audit.
 
     Raises:
-        InvalidParameter: `config` is of something else, or a setting is out of range.
+        InvalidParameter: `config` is another configuration, or a setting is out of range.
     """
     own = audit_of(config, seed=seed)
     settings = AuditSettings(epsilon=own.epsilon, samples=samples, confidence=confidence, seed=seed)

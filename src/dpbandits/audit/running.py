@@ -1,4 +1,4 @@
-"""Running of many audits, each in a process with one thread, the longest first (`run_audits`)."""
+"""Run many audits, each in a process with one thread, the longest first (`run_audits`)."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +83,7 @@ def run_audits(
 
 
 def _kept_rows(path: Path | None, settings: AuditSettings) -> dict[str, AuditRow]:
-    """Return stored rows with these settings, by name."""
+    """Return the stored rows of audits with these settings, by name."""
     rows: dict[str, AuditRow] = {}
     for record in read_lines(path):
         with suppress(KeyError, TypeError):
@@ -113,7 +113,10 @@ def _run(name: str, settings: AuditSettings) -> AuditRow:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Limit child processes to one thread: threads cost more than they save in small matrix products."""
+    """Limit child processes to one thread inside a `with` block.
+
+    In small matrix products, more threads cost more time than they save.
+    """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:

@@ -1,7 +1,7 @@
 """Scores that distinguish two worlds, fitted on separate samples.
 
-A score is a function of outputs, (n, k) -> (n,), that is larger where world 1 is more likely. Every score
-gives a valid bound, and the likelihood ratio gives the best one (Neyman-Pearson).
+A score is a function from n outputs (n, k) to numbers (n,) that are larger where world 1 is more likely.
+Every score gives a valid bound, and the likelihood ratio gives the best one (Neyman-Pearson).
 """
 
 from collections.abc import Callable
@@ -16,12 +16,15 @@ Score = Callable[[FloatArray], FloatArray]
 
 
 def first_column(outputs: FloatArray) -> FloatArray:
-    """Return the first column, for outputs that are already scores."""
+    """Return the first column of outputs (n, k) as scores (n,); for outputs that are scores already."""
     return np.asarray(outputs.reshape(len(outputs), -1)[:, 0], dtype=np.float64)
 
 
 def fit_linear(null: FloatArray, other: FloatArray) -> Score:
-    """Return the linear discriminant of samples (n, k) of worlds 0 and 1, optimal if both are normal."""
+    """Return the linear discriminant, fitted on samples (n, k) of world 0 (`null`) and world 1 (`other`).
+
+    It is the optimal score if both are normal.
+    """
     one, two = _columns(null), _columns(other)
     centred = np.concatenate([one - one.mean(axis=0), two - two.mean(axis=0)])
     covariance = centred.T @ centred / max(1, len(centred) - 2)
@@ -34,7 +37,10 @@ def fit_linear(null: FloatArray, other: FloatArray) -> Score:
 
 
 def fit_categories(null: FloatArray, other: FloatArray) -> Score:
-    """Return the log ratio of the frequencies of each output, with one more of each; 0 for new outputs."""
+    """Return the log ratio of each output's frequencies in the two worlds, as a score.
+
+    One is added to each count of the training samples. An output that they do not contain has the score 0.
+    """
     values, places = np.unique(np.concatenate([_columns(null), _columns(other)]), axis=0, return_inverse=True)
     places = np.asarray(places).reshape(-1)
     counts = [np.bincount(part, minlength=len(values)) for part in (places[: len(null)], places[len(null) :])]
@@ -49,6 +55,6 @@ def fit_categories(null: FloatArray, other: FloatArray) -> Score:
 
 
 def _columns(outputs: FloatArray) -> FloatArray:
-    """Return (n, k) numbers with -0.0 replaced by 0.0, so that equal numbers have equal bytes."""
+    """Return outputs as numbers (n, k), with -0.0 replaced by 0.0, so that equal numbers have equal bytes."""
     table = np.asarray(outputs, dtype=np.float64).reshape(len(outputs), -1)
     return np.ascontiguousarray(table + 0.0)

@@ -1,4 +1,4 @@
-"""Success of an attacker's guesses, compared with the bound of the guarantee (`Guesses`)."""
+"""Success rate of an attacker's guesses, compared with the bound that the guarantee gives (`Guesses`)."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ __all__ = ["Guesses"]
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """Guesses between two equally likely worlds.
+    """Numbers of an attacker's guesses between two equally likely worlds.
 
     Attributes:
         trials: Number of guesses.
@@ -32,12 +32,15 @@ class Guesses:
 
     @property
     def excess(self) -> float:
-        """Standard errors by which the success exceeds the bound; far above zero, the claim is false."""
+        """Number of standard errors by which the success exceeds the bound.
+
+        Far above zero, the guarantee is false.
+        """
         return (self.success - self.bound) / math.sqrt(self.bound * (1.0 - self.bound) / self.trials)
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """Privacy loss that the success proves: its log odds six standard errors below it; at least 0."""
+        """Lower bound on epsilon: the log odds of the success minus six standard errors; at least 0."""
         # If all guesses were right, the error is not zero: use that of a single wrong guess.
         rate = self.success - 6.0 * max(self.standard_error, 1.0 / self.trials)
         return max(0.0, math.log(rate / (1.0 - rate))) if 0.5 < rate < 1.0 else 0.0

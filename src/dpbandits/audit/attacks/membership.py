@@ -1,9 +1,9 @@
 """A membership attack through the public API, the same for private and non-private policies.
 
-The attacker knows all records, the public coins and the algorithm, except whether one target person's reward
-was the highest or the lowest possible. The attacker observes the policy's prediction for the target's action
-after it has learned, and guesses. By chance a guess is right half the time, and a guarantee bounds the
-success above this.
+The attacker knows all records, the public coins and the algorithm. Only one fact is secret: whether one
+target person's reward was the highest or the lowest possible. The attacker observes the policy's prediction
+for the target's action after it has learned, and guesses. By chance a guess is right half the time. A
+guarantee bounds the share of right guesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +22,17 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["Attackable", "attack_reward"]
 
 _TRIALS_A_CALL = 25
-"""Number of trials in one call. They take about a second, for visible progress and balanced processes."""
+"""Number of trials in one call.
+
+They take about a second, so that progress is visible and processes are balanced.
+"""
 
 Views = Callable[[], FloatArray]
-"""Function that returns the attacker's views in some of the trials."""
+"""Function that runs some of the trials, and returns what the attacker sees in each."""
 
 
 class Attackable(Protocol):
-    """People about whom policies decide; every environment of `dpbandits.lab.worlds` is one."""
+    """People about whom a policy decides. Every environment of `dpbandits.lab.worlds` has these members."""
 
     @property
     def horizon(self) -> int:
@@ -40,10 +43,12 @@ class Attackable(Protocol):
         """Public bounds of rewards."""
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """Return (B, n, d) decision sets of people start..stop-1."""
+        """Return the decision sets (B, n, d) of B people start..stop-1: n candidates of d columns each."""
 
     def rewards(self, start: int, stop: int, indices: IntArray) -> FloatArray:
-        """Return (B,) rewards of the chosen rows."""
+        """Return the rewards (B,) of people start..stop-1 for their candidates with numbers
+        `indices` (B,).
+        """
 
 
 def attack_reward(
@@ -56,13 +61,13 @@ def attack_reward(
     seed: Seed = 0,
     run: Callable[[Sequence[Views]], Iterable[FloatArray]] | None = None,
 ) -> Guesses:
-    """Guess one person's reward from a policy's predictions.
+    """Guess one person's reward from a policy's predictions, in many trials.
 
     Every trial runs a fresh policy on the same people. It decides for `rounds` people and learns their
     rewards; a fair coin sets the target's reward to the top or the bottom of the range. One more person then
     asks, so that a policy that learns in blocks has learned. An equal number of further trials trains the
-    attacker. A policy without noise gives the same view in all trials with one reward, and is run once for
-    each of the two.
+    attacker. A policy without noise predicts the same in all trials with the same reward, so it is run only
+    once for each of the two rewards.
 
     Args:
         make_policy: Function from a trial's number to a fresh policy with fresh noise and the same public
@@ -113,8 +118,8 @@ def _views(
     """Return the attacker's view in each trial: the prediction for the target's action after one more person.
 
     Trials are numbered from `first` on. The same people come in each, so their decision sets are computed
-    once. Their rewards are reused while the decisions equal those of the trial before, as they do with one
-    public seed.
+    once. A trial whose decisions equal those of the trial before reuses its rewards; with one public seed
+    this is the usual case.
     """
     offered, one_more = environment.decision_sets(0, rounds), environment.decision_sets(rounds, rounds + 1)[0]
     chosen: IntArray | None = None

@@ -1,10 +1,12 @@
 """The attack on PO-GP-UCB: a release of Kharkovskii2020 reveals the table.
 
+A table X has n rows of d columns; X_c are the centred rows. The release is Z = X_c A, with a random matrix
+A.
+
 - `recover_rows` knows at least d + 1 rows in general position, and their numbers in the release. It solves
-  for the linear map and inverts it. Kharkovskii2020's Z = X_c A is linear in the centred rows, so this
-  returns every row, up to rounding.
+  for A and inverts it. Because Z is linear in the centred rows, this returns every row, up to rounding.
 - `distinguish_by_column_space` knows the whole table except one row, for which it has candidates. It accepts
-  a candidate if Z lies in its column space.
+  a candidate if Z lies in the column space of the table with this candidate.
 """
 
 import numpy as np
@@ -19,7 +21,7 @@ def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> Flo
     """Return all rows (n, d) of a table from its release and some known rows.
 
     Args:
-        released: Z (n, r).
+        released: Release Z = X_c A of the table, shape (n, r).
         known: (k,) numbers of the rows that the attacker knows, k >= d + 1.
         rows: (k, d) known rows.
 
@@ -37,7 +39,7 @@ def recover_rows(released: FloatArray, known: IntArray, rows: FloatArray) -> Flo
 
 
 def recovery_error(released: FloatArray, table: FloatArray, known: IntArray) -> float:
-    """Return the largest error of `recover_rows` in any coordinate, relative to the table's spread."""
+    """Return the largest error of `recover_rows` in any coordinate, relative to the widest column."""
     recovered = recover_rows(released, known, table[known])
     return float(np.abs(recovered - table).max() / np.ptp(table, axis=0).max())
 
@@ -45,7 +47,10 @@ def recovery_error(released: FloatArray, table: FloatArray, known: IntArray) -> 
 def distinguish_by_column_space(
     released: FloatArray, candidate: FloatArray, *, tolerance: float = 1e-9
 ) -> bool:
-    """Return True if a release can come from a candidate table: its columns lie in the column space."""
+    """Return True if a release can come from a candidate table.
+
+    Its columns then lie in the column space of the centred candidate.
+    """
     basis, _ = np.linalg.qr(candidate - candidate.mean(axis=0))
     outside = released - basis @ (basis.T @ released)
     return bool(np.linalg.norm(outside) < tolerance * np.linalg.norm(released))

@@ -5,11 +5,12 @@
 | `mechanisms` | single mechanisms: reports, private choice, noise, the lowest bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
 | `crowds` | central policies with many users at once: releases, composition, missing data |
-| `state` | restarts, copies, loads on other terms |
+| `state` | restarts, copies, loads with other parameters |
 | `devices` | clients: refusals, silence, races for one charge |
 | `broken` | claims that are known to be false |
 
-The false claims in `crowds`, `state` and `devices` stand next to the corresponding honest claims.
+In `crowds`, `state` and `devices` each false claim stands beside the true claim that it resembles. The
+function of an audit returns the outputs of one run in world 0 or 1, or a function that draws such outputs.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ _LISTED: list[tuple[str, Callable[[float, int], Audit]]] = [
 _ENTRIES = dict(sorted(_LISTED, key=lambda entry: entry[0].startswith("broken-")))
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
-"""Names of all audits, single mechanisms first, broken claims last."""
+"""Names of all audits: single mechanisms first, false claims last."""
 
 
 def build(name: str, *, epsilon: float = 1.0, seed: Seed = 0) -> Audit:

@@ -41,7 +41,10 @@ _seen = partial(_broken, kind=SampledAudit, score=first_column)
     caught_from=CERTAIN,
 )
 def _transform(epsilon: float, seed: int) -> Draw:
-    """Kharkovskii2020, Algorithm 1: the released columns lie in the column space of the centred table."""
+    """Draw whether the attack takes a release of Kharkovskii2020's Algorithm 1 for one of world 1's table.
+
+    The released columns lie in the column space of the centred table, so the attack always succeeds.
+    """
     table = np.random.Generator(np.random.Philox(seed)).uniform(-10.0, 10.0, (12, 2))
     tables = [table, table + np.eye(12)[:, :1] * np.array([1.0, 0.0])]  # one row moves by 1
 
@@ -56,7 +59,10 @@ def _transform(epsilon: float, seed: int) -> Draw:
 
 
 def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
-    """Return (n_cells, 2) sums U and V of a user with reward 1 by the public code. BROKEN at any epsilon."""
+    """Return the sums U and V that a user with reward 1 reports, shape (n_cells, 2), by Ma2025's public code.
+
+    BROKEN at any epsilon: only the user's own cell has noise.
+    """
     report = np.zeros((n_cells, 2))
     report[cell] = 1.0 + rng.laplace(scale=4.0 / epsilon, size=2)
     return report
@@ -69,7 +75,10 @@ def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Gen
     caught_from=CERTAIN,
 )
 def _own_bin(epsilon: float, seed: int) -> Draw:
-    """Ma2025's public code: it adds noise to the bin of the user, and to no other."""
+    """Draw whether the first bin's sums are exactly zero, by Ma2025's public code.
+
+    The code adds noise to the user's bin and to no other.
+    """
     rng = system_generator()
     return lives(lambda world: (own_bin_noise(world, n_cells=8, epsilon=epsilon, rng=rng)[0] == 0.0).all())
 
@@ -87,7 +96,7 @@ def _lemma_12_tree(claim: float, caught_from: int) -> None:
         neighbours="one user's feature vector turned around",
     )
     def nodes(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """Audit the printed scale on the tree's nodes, all of which contain the first users."""
+        """Return sums of the tree nodes that contain the first users, with noise of the printed scale."""
         scale = printed_scale("lemma-12", levels=_LEVELS, epsilon=claim, delta=_PAPER_DELTA)
         return tree_nodes(claim, noise, world, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
@@ -106,7 +115,7 @@ def _lemma_12_policy(claim: float, caught_from: int, *, share: float) -> None:
         share=share,
     )
     def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """Audit the printed scale through the policy: its predictions for others after the user."""
+        """Return predictions for others after the replaced user, with noise of the printed scale."""
         claimed = {"paper_constants": "lemma-12", "acknowledge_broken": True}
         return predictions_after(dubey(claim, seed, noise, 2, delta=_PAPER_DELTA, **claimed), world, nodes=1)
 

@@ -1,7 +1,7 @@
-"""Central policies end to end: observations of others when one user's contribution is replaced.
+"""Audits of whole central policies: what others observe when one user's contribution is replaced.
 
-`Dubey2021` is observed by an action and by predictions, and `ExploreThenCommit` and the printed `USCA` by
-answers. `crowds` attacks public releases with many users.
+The attacker observes an action or predictions of `Dubey2021`, and answers of `ExploreThenCommit` and of the
+printed `USCA`. `crowds` attacks public releases with many users.
 """
 
 import warnings
@@ -42,14 +42,17 @@ _AGAINST = np.array([[-1.0], [1.0]])
 
 
 def _first_user(policy: RoundPolicy, world: int) -> None:
-    """Decide for the user who is replaced, with reward 1."""
+    """Ask for the user who is replaced, and tell reward 1. The world determines the user's decision set."""
     policy.tell(policy.ask(np.array([[1.0 - 2.0 * world]])).id, 1.0)
 
 
 def dubey(
     epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, delta: float = DELTA, **claim: Any
 ) -> Dubey2021:
-    """Return Dubey2021's policy on a line; `claim` selects how the paper's constants are used."""
+    """Return Dubey2021's policy on [-1, 1].
+
+    `claim` has arguments that select how the paper's constants are used.
+    """
     return Dubey2021(
         features=LineFeatures(),
         domain=_DOMAIN,
@@ -63,7 +66,10 @@ def dubey(
 
 
 def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
-    """Return predictions for others after the replaced user, once for each node that contains the user."""
+    """Return predictions for others after the replaced user, one for each of the first `nodes` tree nodes.
+
+    Each of these nodes contains the replaced user's contribution.
+    """
     _first_user(policy, world)
     seen = []
     for _ in range(nodes):
@@ -77,10 +83,11 @@ def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArra
     "dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column, share=0.02
 )
 def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
-    """Audit two rounds: with more, the tree has more levels, and the next user's action reveals less.
+    """Return the action of the user after the replaced one, in a run of two rounds.
 
-    An action is the sign of one node, and only a tenth more likely in one world than in the other. These
-    samples prove nothing. The predictions, which determine the action, reveal more.
+    With more rounds, the tree has more levels, and the next user's action reveals less. The action is the
+    sign of one node, and only a tenth more likely in one world than in the other. The available number of
+    samples proves nothing from it. The predictions, which determine the action, reveal more.
     """
     policy = dubey(epsilon, seed, noise, 2)
     _first_user(policy, world)
@@ -91,7 +98,10 @@ def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     "dubey2021-predictions", GaussianAudit, sees="all predictions, after each node", score=None, share=0.04
 )
 def _tree_predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit the nodes that contain the user: that of round 1, and that of rounds 1 and 2."""
+    """Return predictions after each of the two tree nodes that contain the replaced user.
+
+    The first node contains round 1, the second rounds 1 and 2.
+    """
     return predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2)
 
 
@@ -130,7 +140,10 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
     share=0.15,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Audit two rows in the cell of largest weight: the second makes a tie or a lead of the full range."""
+    """Draw answers after two rows in the cell of largest weight.
+
+    The second row's reward makes a tie, or a lead of the full range.
+    """
 
     def draw(world: int, n: int) -> FloatArray:
         # The n answers have a budget of n epsilon: each is drawn anew, and the claim concerns each.
@@ -151,7 +164,10 @@ def _answers(epsilon: float, seed: int) -> Draw:
     share=0.1,
 )
 def _answers_among_others(epsilon: float, seed: int) -> Draw:
-    """Audit four actions; the first trails its rivals by about the amount that one person can add."""
+    """Draw answers between four actions.
+
+    The first action trails its rivals by about the amount that one person can add.
+    """
 
     def draw(world: int, n: int) -> FloatArray:
         policy = _etc(
@@ -181,7 +197,10 @@ def _answers_among_others(epsilon: float, seed: int) -> Draw:
     share=0.03,
 )
 def _published_answer(epsilon: float, seed: int) -> Draw:
-    """Audit one row of the most sensitive action; each policy answers once, so each answer is a fresh run."""
+    """Draw an answer after one row of the most sensitive action.
+
+    Each policy answers once, so each answer is a fresh run.
+    """
 
     def policy() -> USCA:
         with warnings.catch_warnings():

@@ -1,9 +1,10 @@
-"""Central policies with many users, each on a separate axis or in a separate cell.
+"""Audits of central policies with many users, each on a separate axis or in a separate cell.
 
-`GPBandit`, `ExploreThenCommit` and its phases are observed by their releases and by the actions of other
-users. Further audits concern several rounds of one user, public decision sets, an unknown horizon, late or
-missing rewards, several phases, and answers or a histogram in addition to a release. One run has `PEOPLE`
-people, and all are replaced by their neighbours at once; see `crowded`.
+The attacker observes releases of `GPBandit` and `ExploreThenCommit`, and actions of other users. Further
+audits concern several rounds of one user, public decision sets, an unknown horizon, late or missing rewards,
+several phases, and answers or a histogram in addition to a release. One run has `PEOPLE` people. World 1
+replaces the data of all of them at once; see `crowded`. The function of an audit returns the observations of
+one run, one row per person.
 """
 
 from collections.abc import Sequence
@@ -69,7 +70,10 @@ def axes_policy(
     decision_sets: Literal["private", "public"] = "private",
     **changes: Any,
 ) -> GPBandit:
-    """Return a policy that releases after each block of `blocks`; each user has `rounds` rounds."""
+    """Return a policy that releases after each round number in `blocks`.
+
+    Each user may have `rounds` rounds.
+    """
     tuning = GPTuning(
         features=AXES,
         decision_sets=decision_sets,
@@ -90,20 +94,29 @@ def axes_policy(
 
 
 def _offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
-    """Ask for all people, with one row each: `place` on the person's axis. Return the decisions' ids."""
+    """Ask for all `people`, with a single candidate each, and return the decisions' ids.
+
+    The candidate is the point `place` on the person's axis.
+    """
     axes = np.arange(PEOPLE, dtype=np.float64)
     rows = np.column_stack([axes, np.full(PEOPLE, place)])[:, None]
     return tuple(policy.ask_batch(rows, users=list(people) if policy.user_ids else None).ids)
 
 
 def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
-    """Give each person a row at one end of the axis, which depends on `world`, and the highest reward."""
+    """Ask for each person with a single candidate, and tell the highest reward.
+
+    The candidate is one end of the person's axis, which depends on `world`.
+    """
     ids = _offer(policy, 1.0 - 2.0 * world, range(first, first + PEOPLE))
     policy.tell_batch(ids, np.ones(PEOPLE))
 
 
 def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
-    """Return released sums (people, blocks) of all people's rewards, after one more person has asked."""
+    """Ask for one more person, so that due releases are drawn.
+
+    Return the released sums of rewards (people, blocks).
+    """
     policy.ask(np.array([[0.0, 0.0]]), user=user)
     return policy.released[:, -PEOPLE:].T.astype(np.float64)
 
@@ -114,7 +127,10 @@ def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
     neighbours="one user's decision set turned around, reward 1",
 )
 def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit two blocks; nobody reports in the second block, which is released nevertheless."""
+    """Return all released statistics of two blocks.
+
+    Nobody reports in the second block, which is released nevertheless.
+    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -130,7 +146,7 @@ def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
     share=0.2,
 )
 def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit actions of other users, who are offered both ends of a person's axis."""
+    """Return how many of the other users, who are offered both ends of a person's axis, get the lower end."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], horizon=PEOPLE * (1 + _WATCHERS))
     tell_everyone(policy, world)
     axes = np.repeat(np.arange(PEOPLE, dtype=np.float64), _WATCHERS)[:, None]
@@ -152,7 +168,10 @@ def _several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int)
 
 @_turned("gp-bandit-unknown-horizon", sees="all released statistics of two blocks, the user in the first")
 def _unknown_horizon(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit fresh noise of every block; it must not be calibrated to a shorter, fixed horizon."""
+    """Return the released statistics of two blocks of a policy without a horizon.
+
+    Every block has fresh noise, which must not be calibrated to a shorter, fixed horizon.
+    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], horizon=None)
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -177,7 +196,10 @@ def _public_sets(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     neighbours="one user's reward in time, or never or too late",
 )
 def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit late and missing rewards: in world 1 half are told one release late, and half never."""
+    """Return the released statistics with rewards in time (world 0), or late or missing (world 1).
+
+    In world 1, half of the people's rewards are told one release late, and half never.
+    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     ids = _offer(policy, 1.0, range(PEOPLE))
     if world == 0:
@@ -192,7 +214,7 @@ def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int
 # -- sums in cells: a cell for everybody ------------------------------------------------------------------
 
 _PLACES = np.linspace(-1.0, 1.0, FEWEST_CELLS)[:, None]
-"""Contexts of people, one in each cell of a block."""
+"""Contexts of people. Each is in a cell of its own."""
 
 _in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0.03)
 
@@ -200,7 +222,7 @@ _in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0
 def _cells_policy(
     epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
 ) -> GPBandit:
-    """Return a policy with noise for `rounds` rounds per user; people are expected at `_PLACES` only."""
+    """Return a policy with contexts `_PLACES`, whose noise is for `rounds` rounds per user."""
     expected = np.repeat(_PLACES, 40, axis=0)[:, None]
     return GPBandit(
         domain=Box(low=[-1.0], high=[1.0]),
@@ -216,7 +238,7 @@ def _cells_policy(
 
 
 def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
-    """Return (people, blocks) releases, after each person told one end of the range in `times` rounds."""
+    """Return releases (people, blocks), after `times` rounds with the reward `world` of each person."""
     for _ in range(times):
         users = list(range(FEWEST_CELLS)) if policy.user_ids else None
         ids = policy.ask_batch(_PLACES[:, None], users=users).ids
@@ -226,7 +248,10 @@ def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
 
 
 def _between(outputs: FloatArray, *, end: float = 0.5) -> FloatArray:
-    """Return the log likelihood ratio of Laplace noise around -end and end, over its rate, for all blocks."""
+    """Return log likelihood ratios of outputs with Laplace noise around `end` and `-end`.
+
+    They are divided by the noise's rate, and summed over blocks.
+    """
     return np.asarray(np.clip(outputs, -end, end).sum(axis=1))
 
 
@@ -248,7 +273,11 @@ def _cells(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Float
     score=_between,
 )
 def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit two blocks; cells are renumbered in the second, but people are alike, so rows are equivalent."""
+    """Return the releases of two blocks with a round of every person in each.
+
+    Cells are renumbered in the second block. All people have the same data, so the rows are still
+    equivalent.
+    """
     policy = _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS, 2 * FEWEST_CELLS], rounds=2)
     return _seen_in_cells(policy, world, times=2)
 
@@ -262,7 +291,10 @@ def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world
     caught_from=6_600,
 )
 def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit noise for one round per user, if rounds are not counted and each user has three in one block."""
+    """Return the release of a block in which everybody has three rounds, with noise for one round.
+
+    The policy does not count rounds by user, so that the guarantee does not hold.
+    """
     policy = _cells_policy(epsilon, seed, noise, blocks=[3 * FEWEST_CELLS], rounds=1, user_ids=False)
     return _seen_in_cells(policy, world, times=3)
 
@@ -270,10 +302,16 @@ def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
 # -- marginal tables: an arm and two levels of the one column for everybody ---------------------------------
 
 _ARMS = 8
-"""Number of people, each with a separate arm and a pair of levels."""
+"""Number of people in audits of tables.
+
+Each has a separate arm and a separate pair of levels of the context.
+"""
 
 _MANY, _EXPECTED = 20, 4_000
-"""Number of columns, and of rows for which a log is declared; each column then has its own table."""
+"""Number of columns of a log, and number of rows that is declared for it.
+
+Each column then has a table of its own.
+"""
 
 _in_tables = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, score=first_column, share=0.015)
 
@@ -289,7 +327,10 @@ def _tables_policy(
     delta: float = 0.0,
     columns: Sequence[str] = ("place",),
 ) -> GPBandit:
-    """Return a policy with noise for `rounds` rounds per user. Its short horizon gives one cell per arm."""
+    """Return a policy of marginal tables whose noise is for `rounds` rounds per user.
+
+    Its short horizon gives one cell per arm.
+    """
     return GPBandit(
         contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
         arms=list(range(_ARMS)),
@@ -303,7 +344,10 @@ def _tables_policy(
 
 
 def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
-    """Offer each person one arm, and tell one end of the range; if `moving`, the context differs as well."""
+    """Offer each person a separate arm, and tell the lowest (world 0) or highest (world 1) reward.
+
+    If `moving`, the person's context depends on the world too.
+    """
     own = np.arange(_ARMS, dtype=np.float64)
     sets = np.column_stack([2.0 * own + (world if moving else 0), own])[:, None]
     ids = policy.ask_batch(sets, users=list(range(_ARMS)) if policy.user_ids else None).ids
@@ -311,19 +355,27 @@ def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
 
 
 def _released_tables(policy: GPBandit) -> tuple[FloatArray, FloatArray]:
-    """Return released sums (blocks, people), in rewards, and counts (blocks, people, 2)."""
+    """Ask for one more person, so that due releases are drawn.
+
+    Return sums (blocks, people) and counts (blocks, people, 2).
+
+    The sums are in units of the reward.
+    """
     policy.ask(np.zeros((1, 2)), user="last" if policy.user_ids else None)
     blocks = policy.released.reshape(-1, 3 * _ARMS).astype(np.float64)
     return blocks[:, :_ARMS] / UNITS, blocks[:, _ARMS:].reshape(-1, _ARMS, 2)
 
 
 def _told_apart(outputs: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:
-    """Return the log likelihood ratio of Laplace noise around `high` and around `low`, over its rate."""
+    """Return log likelihood ratios of outputs with Laplace noise around `high` and `low`.
+
+    They are divided by the noise's rate.
+    """
     return np.asarray(np.abs(outputs - low) - np.abs(outputs - high))
 
 
 def _one_block_of_tables(policy: GPBandit, world: int, epsilon: float, *, times: int) -> FloatArray:
-    """Return (people, 1) log likelihood ratios of the release, after each person came `times` times."""
+    """Return log likelihood ratios of the release (people, 1), after each person had `times` rounds."""
     for _ in range(times):
         _tell_tables(policy, world, moving=True)
     sums, counts = _released_tables(policy)
@@ -350,7 +402,11 @@ def _tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     share=0.06,
 )
 def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit two blocks; in the second, sums are of rewards minus a centre that the predictions reveal."""
+    """Return log likelihood ratios of the sums of two blocks with a round of every person in each.
+
+    In the second block, a centre is subtracted from rewards. It follows from the predictions, which are
+    public.
+    """
     policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
     _tell_tables(policy, world, moving=False)
     _tell_tables(policy, world, moving=False)
@@ -367,7 +423,10 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     neighbours="one user's context moved",
 )
 def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit counts of one range in which each person has two bins, and lies in one or the other."""
+    """Return log likelihood ratios of the counts of a census of one range.
+
+    Each person has two bins, and lies in the first (world 0) or the second (world 1).
+    """
     policy = GPBandit(
         contexts=Schema(place=Range(0.0, CENSUS_BINS)),
         arms=[0, 1],
@@ -392,7 +451,10 @@ def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     neighbours="one user's context and action replaced, and the outcome from lowest to highest",
 )
 def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit one block in which each person has two levels and two actions, each in a bin of its own."""
+    """Return log likelihood ratios of one block of a policy with a grid of actions.
+
+    Each person has two levels of the context and two actions, one in each world, in separate bins.
+    """
     levels = Categories(list(range(2 * _ARMS)))
     policy = GPBandit(
         contexts=Schema(place=levels),
@@ -423,7 +485,7 @@ def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int
     delta=DELTA,
 )
 def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit tables of three columns, whose counts have Gaussian noise; score the log likelihood ratio."""
+    """Return log likelihood ratios of the tables of three columns, whose counts have Gaussian noise."""
     policy = _tables_policy(
         epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
     )
@@ -452,7 +514,10 @@ def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int
     caught_from=21_000,
 )
 def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit noise for one round per user, if rounds are not counted and each user has three in one block."""
+    """Return log likelihood ratios of a block with three rounds of everybody, and noise for one.
+
+    The policy does not count rounds by user, so that the guarantee does not hold.
+    """
     policy = _tables_policy(epsilon, seed, noise, blocks=[3 * _ARMS], rounds=1, user_ids=False)
     return _one_block_of_tables(policy, world, epsilon, times=3)
 
@@ -464,7 +529,10 @@ def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     share=0.03,
 )
 def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit a log in which each person has an arm with one cell; its prediction rises with the sum."""
+    """Return the mean prediction for each person's arm, by a policy that learned from a log.
+
+    Each arm has one cell and one person, so that the prediction rises with the person's released sum.
+    """
     policy = ExploreThenCommit(
         contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
         arms=list(range(_ARMS)),
@@ -490,7 +558,10 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit a log with many tables: sums and counts then get Gaussian noise together, as one vector."""
+    """Return the scores of a log with many tables.
+
+    Its sums and counts get Gaussian noise together, as one vector.
+    """
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=_MANY, horizon=_EXPECTED)
 
 
@@ -503,14 +574,14 @@ def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_pairs(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit tables that share columns: a log of this declared size has a table for every pair of columns."""
+    """Return the scores of a log that is declared so large that every pair of columns has a table."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=6, horizon=10 * _EXPECTED)
 
 
 def _moved_in_a_vector(
     epsilon: float, seed: int, noise: PreparedNoise, world: int, *, columns: int, horizon: int
 ) -> FloatArray:
-    """Return one score per person of a log; each person has a separate arm and one entry in each table."""
+    """Return one score per person of a log. Each person has a separate arm, and one entry in each table."""
     policy = ExploreThenCommit(
         contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(columns)}),
         arms=list(range(_ARMS)),
@@ -539,7 +610,7 @@ _CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=PEOPLE)
 def _explore_then_commit(
     epsilon: float, seed: int, *, answer_epsilon: float | None = None, **changes: Any
 ) -> ExploreThenCommit:
-    """Return a policy whose release has `epsilon`."""
+    """Return a policy whose release has `epsilon`, and whose answers have `answer_epsilon` each."""
     arguments: dict[str, Any] = {
         "kernel": Indicator(columns=(0, 1)),
         "contexts": _CELLS,
@@ -562,7 +633,7 @@ def _explore_then_commit(
     share=0.03,
 )
 def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit half of epsilon for the release, and half for each answer, one at each person's context."""
+    """Return a release with half of epsilon, and an answer at each person's context with the other half."""
     half = 0.5 * epsilon
     privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA, user_ids=False)
     policy = _explore_then_commit(half, seed, privacy=privacy, answer_epsilon=half, noise=noise)
@@ -581,7 +652,11 @@ def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, wor
     share=0.03,
 )
 def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit half of epsilon each. Cells come in pairs of 20 people, with one more in either of them."""
+    """Return numbers of people from a histogram, and mean rewards from a release, with half of epsilon each.
+
+    Cells come in pairs with 20 people in each cell. One more person is in the first or the second cell of a
+    pair.
+    """
     base = np.repeat(_CELLS.points[:, 0], 20)
     moved = _CELLS.points[world::2, 0]
     contexts = np.concatenate([base, moved])
@@ -616,7 +691,7 @@ def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: i
 def _learned(
     epsilon: float, seed: int, noise: PreparedNoise, rewards: FloatArray, horizon: int
 ) -> ExploreThenCommit:
-    """Return a policy that learned these rewards, one in each context, for the first of two actions."""
+    """Return a policy that learned these rewards of the first of two actions, one in each context."""
     policy = _explore_then_commit(epsilon, seed, horizon=horizon, noise=noise)
     policy.learn(_CELLS.points[: len(rewards), 0], np.zeros(len(rewards), np.int64), rewards)
     return policy
@@ -654,13 +729,16 @@ def _printed(policy: ExploreThenCommit) -> FloatArray:
 
 @_scaled(name="explore-then-commit-printed-numbers")
 def _public_rows(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit that the number of rows is a public argument, and that a missing reward takes its row's place."""
+    """Return the printed numbers of a release, such as noise scales; in world 1 a reward is missing."""
     rewards = np.append(np.ones(PEOPLE - 1), np.nan if world else 1.0)
     return _printed(_learned(epsilon, seed, noise, rewards, PEOPLE))
 
 
 @_scaled(name="broken-numbers-by-rows-left", known_broken=True, caught_from=CERTAIN)
 def _rows_left(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Leave out rows without a reward, and calibrate the noise to the number of the others."""
+    """Return the printed numbers of a release whose table omits rows without a reward (world 1).
+
+    The noise is calibrated to the number of remaining rows. BROKEN: the printed numbers reveal it.
+    """
     rewards = np.ones(PEOPLE - world)
     return _printed(_learned(epsilon, seed, noise, rewards, len(rewards)))

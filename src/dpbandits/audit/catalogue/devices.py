@@ -1,7 +1,8 @@
 """Audits of what a client reveals besides its reports: refusals, silence, and races for one choice.
 
 The attacker is the server. It offers specs and versions, and observes refused calls and received bytes. Each
-honest client has a broken counterpart that does what clients once did, and must be caught.
+correct client is audited together with a broken one, which makes an error of earlier clients. The audit must
+refute the broken client's claim.
 """
 
 import os
@@ -31,7 +32,7 @@ __all__ = ["ENTRIES"]
 ENTRIES: Entries = {}
 
 _NOTHING = -1.0
-"""Entry of a transcript without a report."""
+"""Number that stands for a missing report in the server's view."""
 
 _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_categories)
 
@@ -39,7 +40,11 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 def _looking(
     honest: str, broken: str, *, caught_from: int, shares: tuple[float, float], sees: str, neighbours: str
 ) -> Callable[[Callable[..., Draw]], Callable[..., Draw]]:
-    """Decorate a function (epsilon, public seed, looks=): register audits of a client and its counterpart."""
+    """Return a decorator that registers two audits, of a correct client and of a broken one.
+
+    It decorates a function (epsilon, public seed, looks=) -> draw, where `looks` is True for the broken
+    client.
+    """
 
     def put(build: Callable[..., Draw]) -> Callable[..., Draw]:
         facts: dict[str, Any] = {"sees": sees, "neighbours": neighbours}
@@ -64,12 +69,15 @@ def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **m
 
 
 def _one_bin() -> PublishedArms:
-    """Return the first version of any spec here; each object is bound to the spec it is first used with."""
+    """Return a new object of the first version, which is the same for any spec in this module.
+
+    A version object belongs to the spec with which it is first used.
+    """
     return PublishedArms(version=0, splits=(), arms=np.array([0]))
 
 
 def _payload(report: bytes | None) -> float:
-    """Return the payload of a report in one bin, as a number."""
+    """Return the payload of a report in one bin as a number, or `_NOTHING` without a report."""
     return _NOTHING if report is None else float(int.from_bytes(report[HEADER_BYTES:], "little"))
 
 
@@ -78,11 +86,14 @@ def _payload(report: bytes | None) -> float:
 _SLICES = 4
 _EDGES = np.linspace(0.0, 1.0, _SLICES + 1)
 _PLACES = (0.1, 0.9)
-"""Contexts of the user in the two worlds: in the first slice, and in the last."""
+"""Contexts of the user in worlds 0 and 1: in the first slice of the domain, and in the last."""
 
 
 def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
-    """Return the server's view: a report or a refusal for every slice that it offers to one client."""
+    """Return the server's view of one client: a report or a refusal for each spec that it offers.
+
+    The domain of each spec is one slice. A client with `looks` checks its context against the domain first.
+    """
     ledger, outbox, context = MemoryLedger(), MemoryOutbox(), _PLACES[world]
     seen = []
     for spec in specs:
@@ -146,7 +157,10 @@ def _unrewarded(epsilon: float, seed: int, *, looks: bool) -> Draw:
     neighbours="reward lowest or highest, in the same bin",
 )
 def _own_epsilon(epsilon: float, seed: int, *, looks: bool) -> Draw:
-    """Audit the lower of two classes for everybody, or (broken) the larger class for users with reward 1."""
+    """Draw reports of a client that chooses one of two epsilons.
+
+    The correct client always uses the lower epsilon. The broken one uses the larger epsilon for reward 1.
+    """
     privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
     spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
 
@@ -167,7 +181,10 @@ _AT_ONCE = 200
 
 
 class _MeetingLedger(MemoryLedger):
-    """Ledger whose charges wait for all threads, or for `patience` seconds, so that threads race."""
+    """Ledger whose `charge` waits for all racing threads, for at most `patience` seconds.
+
+    So the threads do race.
+    """
 
     def __init__(self, patience: float = 0.005) -> None:
         # Threads that exclude each other never meet, so each such run takes `patience` seconds.
@@ -175,7 +192,7 @@ class _MeetingLedger(MemoryLedger):
         self._met, self._patience = threading.Barrier(_RACERS), patience
 
     def charge(self, *arguments: Any, **options: Any) -> Any:
-        """See `Ledger.charge`."""
+        """Charge the account as `Ledger.charge`, then wait for the other threads."""
         charged = super().charge(*arguments, **options)
         with suppress(threading.BrokenBarrierError):
             self._met.wait(self._patience)
@@ -189,7 +206,7 @@ class _WithoutTurns(Client[PublishedArms]):
 
 
 def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return (n,) payloads of the clients' reports; `_NOTHING` where one is refused."""
+    """Return the payload of each client's report, shape (n,), or `_NOTHING` where the report is refused."""
     seen = np.full(len(devices), _NOTHING)
     for place, device in enumerate(devices):
         with suppress(DPBanditsError):
@@ -198,7 +215,7 @@ def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
 
 
 def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return (n, racers) reports of threads that all call for the one report of a choice."""
+    """Return the reports (n, racers) that threads get when all ask for the one report of a choice."""
     seen = np.empty((len(devices), _RACERS))
     start = threading.Barrier(_RACERS)
 
@@ -216,7 +233,10 @@ def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatA
 
 
 def _from_forks(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return (n, racers) reports of one choice in forked children and in their parent."""
+    """Return the reports (n, racers) that forked processes get for the one report of a choice.
+
+    The last column is the report of the parent process.
+    """
     columns = []
     for _ in range(_RACERS - 1):
         there, here = os.pipe()

@@ -1,4 +1,7 @@
-"""Local policies end to end: the bytes that a client sends, and versions published after one report."""
+"""Audits of whole local policies: the bytes that a client sends, and versions published after one report.
+
+The function of an audit returns a `Draw`, which runs fresh clients and servers in world 0 or 1.
+"""
 
 from functools import cache, partial
 from typing import Any
@@ -37,10 +40,10 @@ _SPLIT = PublishedArms(version=0, splits=(0,), arms=np.array([0, 1]))
 """Version with two bins, each with its own arm."""
 
 _CHOICES = 64
-"""Largest number of choices of a client that draws its arm, until it draws the required one."""
+"""Largest number of times that a client chooses at random, until it gets the arm that the audit needs."""
 
 _LEAD = 3
-"""Reward by which an attacker's report puts the second arm ahead."""
+"""Amount in the attacker's forged reports by which the second arm's reward sum exceeds the first's."""
 
 _policy = partial(listed, ENTRIES, scope="policy")
 _bin = partial(
@@ -74,7 +77,7 @@ def _spec(
 
 
 def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> bytes:
-    """Return the report of a fresh client that chose this arm."""
+    """Return the report of a fresh client with this reward; the client chooses until it gets `arm`."""
     client = Client(spec, budget=spec.privacy.epsilon * _CHOICES)
     for _ in range(_CHOICES):
         if client.choose(policy, [0.25]) == arm:
@@ -84,7 +87,7 @@ def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> byt
 
 @_bin("local-bins-report", sees="the bytes of one device's report", share=0.15)
 def _reports(epsilon: float, seed: int) -> Draw:
-    """Audit the whole path of a client: choose, report, bytes; the header holds no data."""
+    """Draw the payload bytes of one client's report, after it chose. The header holds no data."""
     spec = _spec(epsilon, seed, mechanism="signed")
 
     def run(world: int) -> FloatArray:
@@ -98,7 +101,10 @@ def _reports(epsilon: float, seed: int) -> Draw:
 
 @_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
-    """Audit a server that publishes after every report; clients choose, so probabilities are published."""
+    """Draw the probabilities of arms that a server publishes after one report.
+
+    The clients choose their arms themselves, so probabilities are published.
+    """
     spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", chooser="client", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
@@ -111,7 +117,7 @@ def _published_policy(epsilon: float, seed: int) -> Draw:
 
 
 _ASKED = 3
-"""Number of reports of one client, each on a question written after the earlier reports."""
+"""Number of reports of one client. The server writes each question after the earlier reports."""
 
 
 @_policy(
@@ -123,16 +129,20 @@ _ASKED = 3
     share=0.15,
 )
 def _questioned(epsilon: float, seed: int) -> Draw:
-    """Audit a server that writes each version after the last report, to distinguish two users."""
+    """Draw one client's reports to a server that writes each question after the last report.
+
+    The questions are chosen so that their answers distinguish two users.
+    """
     spec = _spec(epsilon / _ASKED, seed, learner="questions")
     left = spec.protocol.grids.whole.centres[:, 0] < 0.5
 
     @cache
     def written(number: int, odd: int) -> PublishedQuestions:
-        """Return a version that the user on the left, with reward 0, and the other user answer differently.
+        """Return a version with a question that the two users answer differently.
 
-        Versions about the reward and about the place alternate. The codes of the two users, and the arms,
-        depend on earlier reports.
+        One user is on the left and has reward 0; the other is on the right and has reward 1. Versions about
+        the reward and about the place alternate. The codes of the two users, and the arms, depend on earlier
+        reports.
         """
         place = bool((number + odd) % 2)
         return PublishedQuestions(
@@ -209,7 +219,7 @@ _weights(
 
 @_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.01)
 def _transferred(epsilon: float, seed: int) -> Draw:
-    """Audit a target that publishes after learning from a source, whose reports have epsilon."""
+    """Draw the version that a target publishes after learning from a source with one report at epsilon."""
     target = _spec(epsilon, seed, chooser="client", reports_per_version=1)
     source = SourceSpec(target=target, name="earlier", n_users=4, privacy=LocalDP(epsilon=epsilon))
 
@@ -233,11 +243,12 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     share=0.05,
 )
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
-    """Audit which arms are left. A version shows no more of its four noisy sums, so the bound is loose.
+    """Draw the probabilities of arms that Ma2025's server publishes; they show which arms are left.
 
-    Intervals are narrow, so that one report can eliminate an arm. Forged reports make the noise of both
-    counts irrelevant, so that the two reward sums decide. They put the second arm ahead. The event that the
-    first arm overtakes it is then rarer, and more informative.
+    A version shows no more of the server's four noisy sums, so the bound is loose. Confidence intervals are
+    narrow, so that one report can eliminate an arm. Forged reports make the noise of both counts irrelevant,
+    so that the two reward sums decide. The forged reports put the second arm ahead. The event that the first
+    arm overtakes it is then rarer, and more informative.
     """
     constants = {"radius": 1e-3, "bias": 1e-3}
     how: dict[str, Any] = {"mechanism": "paper-laplace", "reports_per_version": 4, "constants": constants}

@@ -1,6 +1,6 @@
-"""Single mechanisms: local reports, private choice, noise on numbers, rows and answers, and the lowest bits.
+"""Audits of single mechanisms: local reports, private choice, noise, and the lowest bits.
 
-For reports and choices whole laws are compared. The law of a report is enumerated over all payloads with
+For reports and choices, whole laws are compared. The law of a report is enumerated over all payloads with
 exact rational probabilities. Noise is drawn from the operating system's randomness.
 """
 
@@ -38,11 +38,14 @@ _sampled = partial(listed, ENTRIES, kind=SampledAudit)
 # -- local reports ------------------------------------------------------------------------------------
 
 _WINDOW = 2
-"""Number of noise values enumerated on either side; beyond, the ratio of two Laplace laws is constant."""
+"""Number of noise values enumerated on either side of the inputs.
+
+Beyond them, the ratio of two Laplace laws is constant.
+"""
 
 
 def payloads(report: ReportMechanism) -> list[bytes]:
-    """Return all payloads that a client can send; for Laplace noise, those with entries within the window."""
+    """Return all payloads that a client can send; for Laplace noise, those that `_WINDOW` allows."""
     if report.report_bytes <= 2:
         codes = np.arange(256**report.report_bytes, dtype=np.uint32)
         table = codes.astype("<u4").view(np.uint8).reshape(-1, 4)[:, : report.report_bytes]
@@ -53,7 +56,7 @@ def payloads(report: ReportMechanism) -> list[bytes]:
 
 
 def laws(report: ReportMechanism) -> list[list[Fraction]]:
-    """Return the law of the payload for every input (cell, sign), in order."""
+    """Return the law of the payload for every input (cell, sign); see `payloads` for the order."""
     sent = payloads(report)
     return [
         [report.likelihood(payload, cell, positive=positive) for payload in sent]
@@ -75,7 +78,7 @@ for _name in sorted(MECHANISMS):
 # -- private choice -----------------------------------------------------------------------------------
 
 _RANGE = 1 << 20
-"""Range sensitivity of the scores."""
+"""Largest change of one candidate's score between neighbours."""
 
 _OTHERS = (1, 4, 40)
 """Numbers of candidates besides the one whose score differs between neighbours."""
@@ -83,7 +86,10 @@ _OTHERS = (1, 4, 40)
 
 def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:
     def moved(epsilon: float) -> Iterator[tuple[Law, Law]]:
-        """Yield laws between which one candidate's score changes by the full range, from several starts."""
+        """Yield pairs of laws on neighbours: one candidate's score differs by the full range.
+
+        The candidate's score begins at several values.
+        """
         for others, start in product(_OTHERS, (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0)):
             scores = np.zeros((2, others + 1))
             scores[:, 0] = _RANGE * np.array([start, start + 1.0])
@@ -114,7 +120,7 @@ def _sampler(epsilon: float, seed: int) -> Draw:
 # -- noise on numbers ---------------------------------------------------------------------------------
 
 _UNITS = 1 << 20
-"""Difference of two integer statistics, in lattice units."""
+"""Difference of an integer statistic between the two worlds, in lattice units."""
 
 _MECHANISM = GramVectorMechanism(n_features=1)
 _FACTOR = square_root_toeplitz(2)
@@ -140,28 +146,34 @@ _one_number("near-gaussian", 1)
 
 
 _ENDS = [_MECHANISM.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, -1.0)]
-"""Contributions of a user in the two worlds: (phi, z) = (1, 1/2), and (-1, 1/2)."""
+"""Contribution of a user in world 0, with feature 1, and in world 1, with feature -1.
+
+The centred reward is 1/2 in both.
+"""
 
 _PEOPLE = 500
-"""Number of people in one release, each on a separate axis and all replaced at once: see `parts.crowded`."""
+"""Number of people in one release, each on a separate axis. All are replaced at once: see `parts.crowded`."""
 
 _CROWD = GramVectorMechanism(n_features=_PEOPLE, supports=[(axis, axis + 1) for axis in range(_PEOPLE)])
 
 
 def _everybody(world: int) -> IntArray:
-    """Return (D,) sums of all people: first all Gram entries, then the whole vector."""
+    """Return the sums (D,) over all people: first all Gram entries, then the whole vector."""
     return np.repeat(_ENDS[world], _PEOPLE)
 
 
 def _towards_the_other(outputs: FloatArray) -> FloatArray:
-    """Return scores along the line between the two worlds' centres, for a user in the first of two blocks."""
+    """Return scores of the releases of two blocks: projections on the line between the two worlds' centres.
+
+    The user is in the first block.
+    """
     centres = [_FACTOR.matrix[:, :1] * _MECHANISM.to_coordinates(end) for end in _ENDS]
     return np.asarray(outputs @ (centres[1] - centres[0]).ravel())
 
 
 @crowded(ENTRIES, "block-release", sees="all released sums", score=_towards_the_other, **_TURNED)
 def _block_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit two blocks; users of the first block are contained in both releases."""
+    """Return the releases of two blocks. Both contain the users of the first block."""
     release = BlockRelease(
         factor=_FACTOR, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2 * _PEOPLE
     )
@@ -179,7 +191,7 @@ def tree_nodes(
     delta: float,
     sigma_override: float | None = None,
 ) -> FloatArray:
-    """Return (people, 1) sums over all tree nodes that contain the users of the first round."""
+    """Return the released tree nodes that contain the users of the first round, summed, shape (people, 1)."""
     tree = BinaryTree(rounds)
     release = TreeRelease(
         tree=tree, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=delta, sigma_override=sigma_override
@@ -190,12 +202,12 @@ def tree_nodes(
 
 @crowded(ENTRIES, "tree-release", sees="all released nodes", **_TURNED)
 def _tree_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit two rounds, with two levels of nodes."""
+    """Return the sums of tree nodes over two rounds, which are on two levels."""
     return tree_nodes(epsilon, noise, world, rounds=2, delta=DELTA)
 
 
 def _sums_in_cells(name: str, *, claimed: float, **facts: Any) -> None:
-    """Register an audit of sums with noise for `claimed` times epsilon, with a cell for each person."""
+    """Register an audit of noisy sums with one cell per person, whose claim is `claimed` times epsilon."""
 
     @crowded(
         ENTRIES,
@@ -272,7 +284,10 @@ def _answer_laplace(epsilon: float, seed: int) -> Draw:
     score=lambda outputs: np.clip(outputs[:, 0], -0.5, 0.5) - np.clip(outputs[:, 1], -0.5, 0.5),
 )
 def _private_histogram(epsilon: float, seed: int) -> Draw:
-    """Audit pairs of cells with (30, 31) or (31, 30) people: each pair is one person in either cell."""
+    """Draw histograms of pairs of cells with (30, 31) or (31, 30) people.
+
+    The worlds differ in the cell of one person per pair.
+    """
     few = 30
 
     def draw(world: int, n: int) -> FloatArray:

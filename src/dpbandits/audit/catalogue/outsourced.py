@@ -1,7 +1,7 @@
-"""Outsourced optimisation end to end: a release directory as the modeler reads it, and noised answers.
+"""Audits of outsourced optimisation: a release directory as the modeler reads it, and answers with noise.
 
 A curator adds independent noise to every row. A table with n rows at one place therefore gives n samples of
-the release of one row there. One more row elsewhere keeps the column from being constant.
+the release of one row at that place. One more row at another place keeps the column from being constant.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ __all__ = ["ENTRIES"]
 ENTRIES: Entries = {}
 
 _WIDTH = 50.0
-"""Width of the public cube in one dimension."""
+"""Width of the public cube, which has one dimension."""
 
 _REFUSED = -1e9
 """Number that stands for a refusal among answers."""
@@ -35,9 +35,9 @@ _row = partial(_policy, sees="one row of the release directory", neighbours="the
 def _curator(
     world: int, n: int, privacy: RowDP, mechanism: str, answers: AnswerLaplace | None = None
 ) -> Curator:
-    """Return a curator of n rows at 0 or at 1 in public coordinates, and one row at the lower end.
+    """Return a curator of n rows at 0 (world 0) or 1 (world 1), in public coordinates.
 
-    Evaluations fail for rows at 0, and return 1 for rows at 1.
+    One more row is at the lower end. Evaluations fail for rows at 0, and return 1 for rows at 1.
     """
     place = 0.5 + world / _WIDTH
     table, schema = {"x": [*([place] * n), 0.0]}, Schema(x=Range(0.0, 1.0))
@@ -56,7 +56,10 @@ def _curator(
 
 
 def _answer(curator: Curator, row: int) -> float:
-    """Return the modeler's view of a row's answer; a refusal counts as a number far below all answers."""
+    """Return the answer that the modeler gets for a row.
+
+    A refusal counts as a number far below all answers.
+    """
     try:
         return curator.answer(row)
     except ProtocolError:
@@ -64,20 +67,20 @@ def _answer(curator: Curator, row: int) -> float:
 
 
 def _published(curator: Curator) -> FloatArray:
-    """Return (n, 1) rows as a modeler reads them from the directory."""
+    """Return the rows (n, 1) as a modeler reads them from the release directory."""
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
         return PublishedRows.load(Path(folder) / "release").inputs
 
 
 def _told(outputs: FloatArray) -> FloatArray:
-    """Return the log likelihood ratio of position and answer; a missing answer decides for world 0."""
+    """Return the log likelihood ratio of position and answer. A refused answer is evidence for world 0."""
     ramps = _ramp(outputs).sum(axis=1)
     return np.asarray(np.where(outputs[:, 1] == _REFUSED, ramps - 2.0, ramps))
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:
-    """Return the log likelihood ratio of Laplace noise around 1 and 0, divided by its rate."""
+    """Return the log likelihood ratio of outputs with Laplace noise around 1 and 0, over its rate."""
     return np.asarray(np.clip(outputs, 0.0, 1.0))
 
 
@@ -102,7 +105,7 @@ def _gaussian(epsilon: float, seed: int) -> Draw:
     share=0.08,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Audit half of epsilon for the position and half for the answer; failures are answered as 0."""
+    """Draw positions and answers with half of epsilon each. Evaluations that fail are answered as 0."""
     noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
     privacy = RowDP(epsilon=0.5 * epsilon, distance=1.0)
 

@@ -1,4 +1,4 @@
-"""Parts of the catalogue's audits: registration, a small feature map, and noise drawn in advance."""
+"""Tools that the catalogue's audits share: registration, a small feature map, and noise drawn in advance."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -28,31 +28,35 @@ __all__ = [
 ]
 
 DELTA = 1e-6
-"""Delta of claims that need one."""
+"""Delta of claims that need a delta."""
 
 _AHEAD = 20_000
-"""Number of draws made in advance: a single draw costs ten times as much as one of many."""
+"""Number of noise values that are drawn together. A value drawn alone costs ten times as much."""
 
 Entries = dict[str, Callable[[float, int], Audit]]
-"""Dict from a name to a function (epsilon, public seed) -> audit."""
+"""For each audit's name, a function (epsilon, public seed) -> audit."""
 
 Pairs = Callable[[], Iterator[tuple[Law, Law]]]
-"""Function that yields pairs of laws, each under two neighbours."""
+"""Function that yields pairs of laws of the output.
+
+The laws of a pair belong to two neighbouring data sets.
+"""
 
 Builder = TypeVar("Builder", bound=Callable[[float, int], Any])
 Life = TypeVar("Life", bound=Callable[[float, int, "PreparedNoise", int], ArrayLike])
 
 
 def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Builder], Builder]:
-    """Decorate a function (epsilon, public seed) -> pairs or draw, and register its audit in `entries`.
+    """Return a decorator of a function (epsilon, public seed) -> pairs or draw, which registers its audit.
 
     Args:
-        entries: Entries of the module.
+        entries: Entries of the module, to which the audit is added.
         name: Name of the audit.
         kind: Class of the audit. For `ExactAudit` the decorated function returns pairs of laws, else a
             `Draw`.
-        **facts: Further arguments of the audit and of its scoring. An `epsilon` is a printed claim, which is
-            not changed. A `caught_from` other than `CERTAIN` was determined at the printed epsilon, or at 1.
+        **facts: Further arguments of the audit and of its scoring. If they include `epsilon`, the claim is a
+            printed one, and its epsilon is not changed. A `caught_from` other than `CERTAIN` was determined
+            at the printed epsilon, or at 1.
     """
 
     def put(builder: Builder) -> Builder:
@@ -73,7 +77,10 @@ def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Call
 
 
 def lives(run: Callable[[int], ArrayLike]) -> Draw:
-    """Return a `Draw` that calls `run(world)` n times, each time as a fresh run with (k,) outputs."""
+    """Return a `Draw` that calls `run(world)` once for each output.
+
+    Each call is a fresh run with k numbers.
+    """
 
     def draw(world: int, n: int) -> FloatArray:
         return np.array([np.ravel(np.asarray(run(world), dtype=np.float64)) for _ in range(n)])
@@ -82,7 +89,11 @@ def lives(run: Callable[[int], ArrayLike]) -> Draw:
 
 
 def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
-    """Register an audit as `listed`, for (epsilon, public seed, noise, world) -> (k,) of one fresh run."""
+    """Return a decorator that registers an audit as `listed`, of a function that makes one run.
+
+    The function's arguments are (epsilon, public seed, noise, world), and it returns the output (k,) of the
+    run.
+    """
 
     def put(life: Life) -> Life:
         def draw(epsilon: float, seed: int) -> Draw:
@@ -95,9 +106,10 @@ def lived(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Calla
 
 
 def crowded(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Callable[[Life], Life]:
-    """Register an audit as `listed`, for a run (epsilon, public seed, noise, world) -> (people, k) outputs.
+    """Return a decorator that registers an audit as `listed`, of a function that runs many people at once.
 
-    All people in a run are replaced. Each row must be an observation of one person alone, under its own
+    The function's arguments are (epsilon, public seed, noise, world), and it returns outputs (people, k).
+    All people in a run are replaced. Each row must be an observation of one person alone, with its own
     noise. The rows are then equivalent to runs of one person each, at a hundredth of the cost.
     """
 
@@ -121,43 +133,47 @@ def crowded(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Cal
 
 @dataclass(frozen=True)
 class LineFeatures(Features):
-    """phi(x) = x on [-1, 1], the feature map under which one user can change the statistics most."""
+    """Feature map phi(x) = x on [-1, 1], under which one user can change the statistics most."""
 
     n_features = 1
     supports = ((0, 1),)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Return (..., 1) points unchanged."""
+        """Return the points unchanged, shape (..., 1)."""
         return np.asarray(X, dtype=np.float64)[..., :1]
 
     def to_config(self) -> dict[str, Any]:
-        """Return a label for digests; it cannot be rebuilt from this."""
+        """Return a label for digests. The features cannot be rebuilt from it."""
         return {"features": "line"}
 
 
 @FEATURES.add("AuditAxes")
 @dataclass(frozen=True)
 class AxisFeatures(Features):
-    """Feature map phi(j, s) = s e_j: each person changes the statistics most along a separate axis."""
+    """Feature map phi(j, s) = s e_j of a point s on axis j, where e_j is the unit vector of the axis.
+
+    Each person has a separate axis, and changes the statistics most along it.
+    """
 
     n_features: int
 
     @property
     def supports(self) -> Supports:  # type: ignore[override]
-        """One block for each axis."""
+        """Ranges of features that can be nonzero together: one feature for each axis."""
         return tuple((axis, axis + 1) for axis in range(self.n_features))
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Return (..., n_features) features of points (..., 2): the axis and the place on it."""
+        """Return features (..., n_features) of points (..., 2): the axis's number and the place on it."""
         points = np.asarray(X, dtype=np.float64)
         return np.asarray((points[..., :1] == np.arange(self.n_features)) * points[..., 1:2])
 
 
 class PreparedNoise:
-    """`SecureNoise` for many short runs: it draws in advance and solves each calibration once.
+    """Noise source like `SecureNoise` for many short runs, which draws in advance.
 
-    The sampler is that of `SecureNoise`, and no draw is used twice. It has no `prepare`: in each short run, a
-    policy would start a thread to draw what is already available.
+    It solves each calibration once. It uses the sampler of `SecureNoise`, and no draw twice. It has no
+    method `prepare`: in each short run, a policy would start a thread to draw noise that is already
+    available.
 
     Args:
         known: Source whose calibrations are shared, or None.

@@ -1,4 +1,4 @@
-"""Attacks on saved states: restarts between releases, copies that both continue, loads on other terms.
+"""Attacks on saved states: restarts between releases, copies that both continue, loads with other parameters.
 
 Each person has an axis, as in `crowds`. The attacker may save, copy and load a state at any time, and
 observes releases, but not the content of the file.
@@ -45,7 +45,7 @@ _audited = partial(
 
 
 def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
-    """Return a policy to which everybody has reported, before its first release at the next ask."""
+    """Return a policy that has learned everybody's reward; its first release is due at the next ask."""
     account = None if ledger is None else ledger.account("people")
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], account=account)
     tell_everyone(policy, world)
@@ -53,7 +53,7 @@ def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: L
 
 
 def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
-    """Return (people,) values of the first release, after one more person has asked."""
+    """Ask for one more person, so that a due release is drawn; return the first release, shape (people,)."""
     return next_ask(policy, user)[:, 0]
 
 
@@ -61,7 +61,10 @@ def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
     name="gp-bandit-restarts", sees="all released statistics, before and after every restart", share=0.05
 )
 def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Save and load, then open in a folder; ask after each for a release that could be drawn again."""
+    """Return releases before and after restarts, by `save` and `load`, and by opening a folder again.
+
+    After each restart, one more ask could draw the same release again.
+    """
     with tempfile.TemporaryDirectory() as name:
         state, live = Path(name) / "state", Path(name) / "live"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -77,7 +80,10 @@ def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
 
 
 def _from_copies(state: Path, ledger: Ledger | None) -> FloatArray:
-    """Return (people, copies) releases of copies of one state; zeros where a copy is refused."""
+    """Return the releases (people, copies) of several copies of one state.
+
+    Zeros for a copy that is refused.
+    """
     paths = [state.with_name(f"copy-{number}") for number in range(_COPIES)]
     for path in paths:
         shutil.copy(state, path)
@@ -117,7 +123,10 @@ _copied("broken-copies-without-a-witness", witnessed=False)
     share=0.05,
 )
 def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Try to load on other terms in every way that was once possible; after refusals load without them."""
+    """Return the release of a policy after attempts to load it with other parameters, which reduce its noise.
+
+    Each attempt is of a kind that was once possible. If all are refused, the policy is loaded unchanged.
+    """
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -136,7 +145,10 @@ def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     share=0.005,
 )
 def _taken_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Rebuild a load on other terms, which is no longer possible: tell the same people to another policy."""
+    """Return the release that a load with other parameters would give; such a load is no longer possible.
+
+    The same people's data are told to another policy with these parameters.
+    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], **_OTHER_TERMS[0])
     tell_everyone(policy, world)
     return _next_ask(policy)[:, None]
