@@ -22,6 +22,7 @@ __all__ = [
     "noiseless",
     "planned",
     "sums_and_counts",
+    "sums_of",
 ]
 
 
@@ -86,6 +87,11 @@ def sums_and_counts(policy, rows, design, *, number=0):
     """(K, C) sums and counts of a block, as drawn."""
     past = policy._kind.draw(number, rows, design, policy._kind.nothing())
     return past.blocks[-1].sums, past.blocks[-1].counts
+
+
+def sums_of(policy):
+    """The released sums (K, C) of every block, a row for each arm that the block had."""
+    return [one.sums for one in policy._past.blocks]
 
 
 def census(policy, rows):

@@ -10,6 +10,7 @@ most `rounds_per_user` rounds. A round belongs to the block of its ask, whether 
 data meets noise only in the kind's `draw`.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -26,6 +27,7 @@ from dpbandits._memory import check_fits
 from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
+from dpbandits.central.arm_changes import ARMS, ArmChange, ArmHistory
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
@@ -33,6 +35,7 @@ from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, fla
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.marginals.action_release import ActionRelease
 from dpbandits.central.marginals.release import MarginalRelease
+from dpbandits.central.marginals.statement import changed_arms
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import RELEASE_NOTE, WHOLE_DOMAIN, Setting, on_a_public_clock
@@ -58,7 +61,9 @@ from dpbandits.privacy.definitions import JointDP, counted, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
+from dpbandits.privacy.sentences import in_order
 from dpbandits.state.holder import in_turn
+from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables import Actions, Schema
 from dpbandits.tables.columns import Column
 
@@ -347,6 +352,8 @@ class GPBandit(RoundPolicy):
         self._pending_releases: list[_PendingRelease] = []
         self._position_kept = 0
         self._fitted: tuple[int, WeightPosterior | None] = (0, None)
+        self._first_menu, self._history = self.menu, ArmHistory(self.arms or ())
+        self._offered: tuple[ArmHistory, tuple[int, ...]] | None = None
         self.features(self.domain.sample(1, np.random.default_rng(0)))  # raises for a map of another domain
         self._past: Past = self._kind.nothing()
         self._posterior: WeightPosterior | None = None
@@ -412,6 +419,9 @@ class GPBandit(RoundPolicy):
     def _own_guarantee(self) -> Guarantee:
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         found = self._kind.guarantee(self.privacy, setting)
+        if self._history.changes:
+            assumed = (*found.assumptions, changed_arms(len(self._history.changes)))
+            found = replace(found, assumptions=in_order(assumed))
         found = on_a_public_clock(found) if self._deadlines.timed else found
         if self.privacy.delta == 0.0:
             found = replace(found, notes=(*found.notes, RELEASE_NOTE.format(release=self.tuning.release)))
@@ -436,6 +446,152 @@ class GPBandit(RoundPolicy):
     def blocks_released(self) -> int:
         """Number of durable releases. A release whose saving failed is not counted and not shown."""
         return (0, *self.blocks).index(self._settled)
+
+    # -- arms that come and go ------------------------------------------------------------------
+
+    @property
+    def arm_changes(self) -> tuple[ArmChange, ...]:
+        """Changes of arms in the order of their announcement, also those that are not in effect yet."""
+        return self._history.changes
+
+    @in_turn
+    def add_arm(
+        self, arm: Label, *, like: Label | None = None, minimum: float | None = None, at: float | None = None
+    ) -> ArmChange:
+        """Announce a new arm, which is offered from the next release on.
+
+        Its first prediction is that of the arm that it is `like`, with more uncertainty, or the average of
+        all arms. Until two releases hold its rounds it gets at least a public share of the decisions. Calling
+        this again with the same arguments changes nothing.
+
+        Args:
+            arm: Label that no arm of the policy had before.
+            like: Label of an arm that was offered before.
+            minimum: Share of the decisions, rounded up to a multiple of 1/48. Default: 0.1.
+            at: Time of the announcement in seconds since 1970. Default: now.
+
+        Returns:
+            The change. `version` is the number of releases from which it is in effect.
+
+        Privacy: The call charges nothing and changes no sensitivity. It is an assumption of the statement
+        that arm and time do not depend on private data.
+
+        Raises:
+            ProtocolError: Arms of this policy cannot change, no release would hold rounds of the arm, or it
+                was announced with other arguments.
+            InvalidParameter: The label was used before, `like` is no arm, or `minimum` is no valid share; or
+                the policy with one more arm needs too much memory.
+            StateError, OSError: The change could not be stored, and there is no change.
+        """
+        self._check_arms_change("add_arm")
+        before = self._history.found("add", arm)
+        if before is not None:
+            if not self._history.same(before, like=like, minimum=minimum):
+                raise ProtocolError("add_arm: this arm was announced with another like= or minimum=")
+            return before
+        version = self._next_version("add_arm", before=len(self.blocks))
+        fields = self._history.adding(arm, like=like, minimum=minimum, version=version)
+        return self._change_arms(fields | {"version": version}, at)
+
+    @in_turn
+    def retire_arm(self, arm: Label, *, at: float | None = None) -> ArmChange:
+        """Announce that an arm is no longer offered from the next release on.
+
+        Its open rounds can still be told, and count in the release of their block. Later releases have no
+        table of it, and so no noise. Earlier releases of it still inform effects that all arms share. Calling
+        this again changes nothing.
+
+        Args:
+            arm: Label of an arm.
+            at: Time of the announcement in seconds since 1970. Default: now.
+
+        Returns:
+            The change. `version` is the number of releases from which it is in effect.
+
+        Privacy: As for `add_arm`.
+
+        Raises:
+            ProtocolError: Arms of this policy cannot change, no arm would be left, or no release follows:
+                then leave the arm out of `available=`.
+            InvalidParameter: The policy has no such arm.
+            StateError, OSError: The change could not be stored, and there is no change.
+        """
+        self._check_arms_change("retire_arm")
+        before = self._history.found("retire", arm)
+        if before is not None:
+            return before
+        version = self._next_version("retire_arm", before=len(self.blocks) + 1)
+        return self._change_arms(self._history.retiring(arm, version=version) | {"version": version}, at)
+
+    def _check_arms_change(self, call: str) -> None:
+        """Raise ProtocolError if arms of this policy cannot change: a public fact."""
+        kind, why = self._kind, "it has no marginal tables of contexts and arms"
+        if self.menu is not None and isinstance(kind, MarginalRelease):
+            why = kind.can_change() or ""
+        if why:
+            raise ProtocolError(f"{call}: arms of this policy cannot change, as {why}: build a new policy")
+
+    def _next_version(self, call: str, *, before: int) -> int:
+        """Return the number of releases from which a change that is announced now is in effect."""
+        kind, asked = self._kind, self._book.asked
+        # The block of the next round was not begun to be released: whoever releases it knows the change.
+        version = max(1 + sum(end <= asked for end in self.blocks), 1 + kind.counted_first)
+        if version >= before:
+            raise ProtocolError(
+                f"{call}: no release follows that could make the change. To leave an arm out, pass available="
+            )
+        return version
+
+    def _change_arms(self, fields: dict[str, Any], at: float | None) -> ArmChange:
+        """Store a change and put it into effect for later releases; nothing is changed if this fails."""
+        when = time.time() if at is None else _checks.scale(at, name="at")
+        change = ArmChange(**fields, asked=self._book.asked, at=float(when))
+        history, log = self._history, self._holder.log
+        self._take_change(change)
+        try:
+            if isinstance(self._kind, MarginalRelease) and change.what == "add":
+                check_fits(self._kind.bytes_needed(), instead="take fewer arms")
+            if self._holder.live:
+                self._holder.note(ARMS, change.to_bytes())
+            else:
+                self._holder.commit()
+        except BaseException:
+            self._holder.log = log
+            self._know_arms(history)
+            raise
+        return change
+
+    def _take_change(self, change: ArmChange) -> None:
+        """Enter a change into the log of releases, unless it is there."""
+        if change in self._history.changes:
+            return
+        self._holder.log = ReleaseLog.from_json(self._holder.log.to_json())
+        self._holder.log.note(change.to_config())
+        self._know_arms(ArmHistory.of(self._history.first, self._holder.log.events))
+
+    def _know_arms(self, history: ArmHistory) -> None:
+        self._history = history
+        if isinstance(self._kind, MarginalRelease):
+            self._kind.history = history
+            self.bytes_needed = self._kind.bytes_needed()
+        self._offer(self._past.count)
+
+    def _offer(self, version: int) -> None:
+        """Offer the arms of a version from now on."""
+        if self._first_menu is None:
+            return
+        offered = self._history, tuple(self._history.offered(version).tolist())
+        if offered != self._offered:
+            self._offered, codes = offered, np.array(offered[1], dtype=np.int64)
+            some = self._first_menu.offering(self._history.labels, codes)
+            self.menu = some if self._history.changes else self._first_menu
+            self.domain = self.menu.domain
+
+    def _replay(self, kind: bytes, content: bytes) -> None:
+        if kind == ARMS:
+            self._take_change(ArmChange.from_bytes(content))
+        else:
+            super()._replay(kind, content)
 
     # -- releasing ------------------------------------------------------------------------------
 
@@ -552,6 +708,8 @@ class GPBandit(RoundPolicy):
         if number == 0 or number != self._past.count:
             posterior = self._posterior_of(self._past)
         self._posterior = posterior
+        if self._history.changes:
+            self._offer(self._past.count)
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
         """Return the posterior of the feature weights (rewards centred, width 1) after `past`."""
@@ -572,6 +730,8 @@ class GPBandit(RoundPolicy):
         return self._kind.choose_one(self._posterior, candidates, start, self._coins), None
 
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
+        if self._history.changes:
+            raise InvalidData("candidates: arms of this policy have changed: pass contexts, not rows")
         if isinstance(self.tuning.public_decision_sets, str):
             raise InvalidData(
                 "candidates: expected none, as this policy chooses from the whole domain. To pass "
@@ -620,7 +780,7 @@ class GPBandit(RoundPolicy):
             )
         law = self._posterior or self._kind.prior
         return PublishedPosterior(
-            menu=self.menu,
+            menu=None if self.menu is None else self.menu.alone,
             domain=self.domain,
             reward_range=self.reward_range,
             features=self._kind.features_of(law).written_out(),
@@ -695,12 +855,15 @@ class GPBandit(RoundPolicy):
 
     def to_config(self) -> dict[str, Any]:
         """Return all public arguments that rebuild this policy."""
-        return super().to_config() | ({"horizon": None} if self.open_ended else {})
+        found = super().to_config() | ({"horizon": None} if self.open_ended else {})
+        return found | ({"arms": list(self._history.first)} if self._history.changes else {})
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
+        self._refuse_changed_arms()
         self._add_public(self.features.placed(points), self.reward_range.to_centred(rewards))
 
     def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
+        self._refuse_changed_arms()
         beginning = Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
         if self._beginning is not None:
             raise ProtocolError("warm_start: this policy already started from a published function")
@@ -716,6 +879,10 @@ class GPBandit(RoundPolicy):
         self._enter_release(beginning.release(), 0)
         self._beginning = beginning
         self._add_public(rows, values)
+
+    def _refuse_changed_arms(self) -> None:
+        if self._history.changes:
+            raise ProtocolError("warm_start has to come before arms are added or retired")
 
     def _charge(self) -> None:
         super()._charge()
@@ -738,6 +905,8 @@ class GPBandit(RoundPolicy):
         )
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        if self._holder.log.events:
+            self._know_arms(ArmHistory.of(self._history.first, self._holder.log.events))
         gram, vector, m = arrays["public_gram"], arrays["public_vector"], self.features.n_features
         if vector.size and (gram.shape, vector.shape) != ((block_entries(self.features.supports),), (m,)):
             raise CorruptState("the saved public data contradicts the saved configuration")

@@ -240,7 +240,8 @@ class RoundPolicy(KeptPolicy):
         if NOBODY in digests:
             refused = refused | np.array([digest == NOBODY for digest in digests])
         some = np.count_nonzero(refused)
-        ids = self._book.open(digests, actions, refused if some else None)
+        kept = actions if self.menu is None else self.menu.stored(actions, refused)
+        ids = self._book.open(digests, kept, refused if some else None)
         self._deadlines.note(self._book.asked)
         if some:
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
@@ -318,7 +319,7 @@ class RoundPolicy(KeptPolicy):
             return decision
         point = menu.point(brought)
         mask, rows = None if available is None else menu.offered(available), menu.sets(point[None])[0]
-        decision = self._decide_one(rows, users, mask, math.isnan(point[0]), at)
+        decision = self._decide_one(rows, users, mask, math.isnan(point[0]), at, menu)
         if decision.index < 0:  # refused
             with round_taken():
                 menu.refuse(brought, available)
@@ -367,7 +368,7 @@ class RoundPolicy(KeptPolicy):
             return DecisionBatch(*self._decide(rows, users, available, at=at))
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
-        answers = self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
+        answers = self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at, menu=menu)
         return DecisionBatch(*answers, () if menu.actions is None else menu.actions.choices)
 
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
@@ -438,9 +439,14 @@ class RoundPolicy(KeptPolicy):
         available: BoolArray | None,
         unreadable: bool | None,  # noqa: FBT001
         at: object,
+        menu: Menu | None = None,
     ) -> Decision:
         """Decide for one decision set (n, d) as `_decide` does, but faster; `available` has shape (n,)."""
         digests = self._admit(1, users, at)
+        if menu is not None and self.menu is not None and menu is not self.menu:
+            mask = None if available is None else available[None]
+            sets, mask = self.menu.instead(menu, rows[None], mask)
+            rows, available = sets[0], None if mask is None else mask[0]
         refused = not self.domain.encloses(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused or not available.any()
@@ -450,7 +456,8 @@ class RoundPolicy(KeptPolicy):
             action = rows[index].copy()
             arm = None if self.menu is None else self.menu.arms.labels[int(action[-1])]
         chosen: Any = action
-        decision_id = self._book.open_one(digests, action, refused=refused)
+        kept = action if self.menu is None else self.menu.stored(action, refused)
+        decision_id = self._book.open_one(digests, kept, refused=refused)
         if self._deadlines.timed:
             self._deadlines.note(self._book.asked)
         if refused:
@@ -468,6 +475,7 @@ class RoundPolicy(KeptPolicy):
         unreadable: BoolArray | None = None,
         *,
         at: object = None,
+        menu: Menu | None = None,
     ) -> Answers:
         """Decide for decision sets (B, n, d). A refused set is replaced by a public point.
 
@@ -477,8 +485,12 @@ class RoundPolicy(KeptPolicy):
             available: Mask of available rows (B, n); None if all are.
             unreadable: Mask (B,) of sets to refuse, if all others are known to lie in the domain; None to
                 check the rows.
+            at: Time of the asks; see `ask`.
+            menu: Menu that made the rows; a release that is due may change the arms.
         """
         digests = self._admit(len(rows), users, at, batch=True)
+        if menu is not None and self.menu is not None and menu is not self.menu:
+            rows, available = self.menu.instead(menu, rows, available)
         refused = self._outside(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused | ~available.any(axis=1)

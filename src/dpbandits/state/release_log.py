@@ -13,6 +13,10 @@ therefore count one release too many, never one too few.
 | charge | id of the charge, in which "#" stands for number + 1; null if this object charged nothing |
 | witnessed | true if a ledger refuses a second copy of the state |
 
+Public events that change later releases stand between these entries, in the order in which they happened
+(`ReleaseLog.note`). An event has the field `event`, which says what happened, and no noise. An example is an
+arm that is added to a policy.
+
 If an object's ledger or log counts its releases, one entry describes all releases on its terms
 (`ReleaseLog.remember`), and its charge is the account's name.
 
@@ -27,6 +31,8 @@ from dpbandits.errors import CorruptState, ProtocolError
 __all__ = ["ReleaseLog"]
 
 _NUMBERING = ("first", "count")
+
+_EVENT = "event"
 
 
 class ReleaseLog:
@@ -47,7 +53,12 @@ class ReleaseLog:
         self._counts: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter([dict(entry) for entry in self._entries])
+        return iter([dict(entry) for entry in self._entries if _EVENT not in entry])
+
+    @property
+    def events(self) -> tuple[Mapping[str, Any], ...]:
+        """Public events between the releases, in order."""
+        return tuple(dict(entry) for entry in self._entries if _EVENT in entry)
 
     def __repr__(self) -> str:
         return f"ReleaseLog(entries={len(self._entries)})"
@@ -62,7 +73,7 @@ class ReleaseLog:
         Raises:
             ProtocolError: A number was left out, or this number was entered on other terms.
         """
-        for entry in self._entries if number < self.count(purpose) else ():
+        for entry in self if number < self.count(purpose) else ():
             if entry["purpose"] == purpose and 0 <= number - entry["first"] < entry["count"]:
                 if _terms(entry) != {"purpose": purpose, **terms}:
                     raise ProtocolError("this release was begun on other terms: it is drawn once")
@@ -76,6 +87,20 @@ class ReleaseLog:
             self._entries.append({"purpose": purpose, "first": number, "count": 1, **terms})
         self._counts[purpose] = number + 1
 
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Enter a public event, which has the field `event`. Entering the same event again does nothing.
+
+        Example:
+            >>> log = ReleaseLog()
+            >>> log.note({"event": "arm added", "arm": "call"})
+            >>> len(log.events), len(list(log))
+            (1, 0)
+        """
+        if _EVENT not in event:
+            raise ProtocolError("an event of the log of releases says what happened")
+        if dict(event) not in self._entries:
+            self._entries.append(dict(event))
+
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> bool:
         """Enter terms once, whatever the number of releases; return True if they are new.
 
@@ -86,7 +111,7 @@ class ReleaseLog:
             >>> [log.remember("report", {"source": one}) for one in ("SecureNoise", "Other", "SecureNoise")]
             [True, True, False]
         """
-        if any(_terms(entry) == {"purpose": purpose, **terms} for entry in self._entries):
+        if any(_terms(entry) == {"purpose": purpose, **terms} for entry in self):
             return False
         self.enter(purpose, self.count(purpose), terms)
         return True
@@ -107,6 +132,9 @@ class ReleaseLog:
             raise CorruptState("the log of releases is not a list")
         for entry in entries:
             fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+            if isinstance(fields.get(_EVENT), str):
+                log.note(fields)
+                continue
             first, count, purpose = (fields.get(name) for name in (*_NUMBERING, "purpose"))
             if type(first) is not int or type(count) is not int or not isinstance(purpose, str):
                 raise CorruptState("an entry of the log of releases cannot be read")

@@ -84,6 +84,8 @@ class Menu:
         self.contexts, self.arms = contexts, listed_arms(arms if actions is None else actions.arms)
         self.n_arms = self.arms.n_arms
         self._codes = np.arange(self.n_arms, dtype=np.float64)
+        self._kept: IntArray | None = None
+        self._others: Arms | None = None
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -127,6 +129,55 @@ class Menu:
     def domain(self) -> Product:
         """Domain of encoded contexts, followed by an arm's code."""
         return Product(self.contexts.domain, self.arms)
+
+    # -- arms that come and go --------------------------------------------------------------------
+
+    def offering(self, every: Sequence[Label], codes: IntArray) -> "Menu":
+        """Return a menu with the same contexts, whose arms are some of all arms that a policy ever had.
+
+        Args:
+            every: Labels of all arms, also of announced and of retired ones.
+            codes: Places in `every` of the arms that are offered, shape (K,), in increasing order.
+        """
+        menu = Menu(contexts=self.contexts, arms=[every[code] for code in codes.tolist()])
+        menu._kept, menu._others = codes, Arms(list(every))
+        return menu
+
+    @property
+    def alone(self) -> "Menu":
+        """Menu with the offered arms alone, as it is published."""
+        return self if self._kept is None else Menu(contexts=self.contexts, arms=self.arms)
+
+    def stored(self, points: FloatArray, refused: BoolArray | bool) -> FloatArray:  # noqa: FBT001
+        """Return chosen points (..., d + 1) with the arm's code among all arms that there ever were.
+
+        A block of rounds holds these codes, which do not change when arms come or go. Refused points stay as
+        they are.
+        """
+        if self._kept is None:
+            return points
+        found = points.copy()
+        places = np.where(refused, 0, points[..., -1]).astype(np.int64)
+        found[..., -1] = np.where(refused, points[..., -1], self._kept[places])
+        return found
+
+    def instead(
+        self, before: "Menu", rows: FloatArray, available: BoolArray | None
+    ) -> tuple[FloatArray, BoolArray | None]:
+        """Return decision sets of this menu and the mask of available arms, from those of an earlier menu.
+
+        An arm that the earlier menu did not offer is available only if all arms are.
+
+        Args:
+            before: Earlier menu of the same contexts.
+            rows: Its decision sets, (B, K, d + 1).
+            available: Which of its arms are available, (B, K); None if all are.
+        """
+        sets = self.sets(rows[:, 0, :-1])
+        if available is None:
+            return sets, None
+        places = before.arms.codes(list(self.arms.labels))
+        return sets, available[:, places] & (places >= 0)
 
     # -- contexts ---------------------------------------------------------------------------------
 
@@ -279,7 +330,10 @@ class Menu:
         return self.arms.codes(labels)
 
     def offered(self, labels: object) -> BoolArray:
-        """Return which arms are available (K,); none if a label is unknown or `labels` is not a list."""
+        """Return which arms are available (K,); none if a label is unknown or `labels` is not a list.
+
+        A label of an arm that is announced or retired is known, and that arm is not offered.
+        """
         mask = np.zeros(self.n_arms, dtype=np.bool_)
         if self._ambiguous(labels):
             return mask
@@ -290,6 +344,11 @@ class Menu:
             codes = [] if isinstance(labels, str | bytes) else [self.arms.code(label) for label in labels]  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 - as in `points`
             return mask
+        if self._others is not None and codes and min(codes) < 0:
+            # An arm that is announced or retired is known: it is not offered, and refuses nobody.
+            with suppress(Exception):
+                others = self._others.codes(list(labels))  # type: ignore[call-overload]
+                codes = [] if (others < 0).any() else [code for code in codes if code >= 0]
         if codes and min(codes) >= 0:
             mask[codes] = True
         return mask

@@ -201,7 +201,7 @@ class ActionRelease(MarginalRelease):
         belief: Any,
         weights: Any,
         *,
-        spread: float = 1.0,
+        released: int = 0,
         cuts: Cuts | None = None,
     ) -> Read:
         """Return a reading with the public draws that answer users.
@@ -213,7 +213,7 @@ class ActionRelease(MarginalRelease):
         if not self._pays(belief, posterior):
             average = self._own.across.averaged(weights, belief.mean_features)
             posterior = replace(self._law(belief.effects, average, cuts), learned=posterior.learned)
-        draws = self._drawn_from(posterior, spread)
+        draws = self._drawn_from(posterior, released)
         return Read(drawn, replace(belief, draws=draws / ratio), replace(posterior, draws=draws))
 
     def _pays(self, belief: ActionBelief, posterior: ActionPosterior) -> bool:
@@ -236,10 +236,11 @@ class ActionRelease(MarginalRelease):
         plain = EffectPosterior(**law, features=features)
         if released == 0 and not informed:
             return plain
-        return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
+        return replace(plain, draws=self._drawn_from(plain, released))
 
-    def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
-        """Return every action's weights (S, K, m) under draws of the joint law, deviations times `spread`."""
+    def _drawn_from(self, posterior: EffectPosterior, released: int) -> FloatArray:
+        """Return every action's weights (S, K, m) under draws of the joint law; see `_spread`."""
+        spread = self._spread(released)
         normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
         return self._own.of_actions(draws)
@@ -287,6 +288,10 @@ class ActionRelease(MarginalRelease):
             return np.asarray(within | ~within.any(axis=1, keepdims=True))
         both = within & available
         return np.where(both.any(axis=1, keepdims=True), both, available)
+
+    def can_change(self) -> str | None:
+        """Return the reason why actions cannot be added or retired."""
+        return "its actions are a grid, which is fixed"
 
     def _functions(self) -> list[str]:
         return [name for name in FUNCTIONS if getattr(self._setup.actions, name, None) is not None]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.marginals import (
@@ -53,6 +53,9 @@ contexts is poorly known. The third is the deviation of miscounted users' reward
 SCORED = 1 << 22
 """Largest number of products of a feature and a weight in memory at the same time: 32 MiB."""
 
+LIKENESS = 0.9
+"""Correlation of a new arm's weights with those of the arm that it is like, before it is released."""
+
 FIRST_STEPS, STEPS = 15, 5
 """Steps of expectation maximisation, after the first release and after later ones."""
 
@@ -67,6 +70,7 @@ class Heard(NamedTuple):
         sum_sd: Standard deviation of their noise.
         counts: Noisy counts of contexts, in the order of `Law.cells` with this design.
         count_sd: Standard deviation of their noise.
+        arms: Codes (K,) of the arms of the rows of `sums`; None if these are all arms.
     """
 
     people: int
@@ -75,6 +79,7 @@ class Heard(NamedTuple):
     sum_sd: float
     counts: FloatArray
     count_sd: float
+    arms: IntArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +92,8 @@ class Belief:
         evidence: Evidence of all tables.
         mean: Mean of every arm's weights, (K, m).
         relevance: Prior variances of the weights.
-        draws: Weights (S, K, m) that answer users now; None for random answers.
+        draws: Weights (S, k, m) of the k offered arms that answer users now; None for random answers.
+        offered: Codes (k,) of the arms that users are offered now; None if these are all K arms.
     """
 
     counts: Counts
@@ -96,6 +102,12 @@ class Belief:
     mean: FloatArray
     relevance: Relevance
     draws: FloatArray | None = None
+    offered: IntArray | None = None
+
+    @property
+    def codes(self) -> IntArray:
+        """Codes (k,) of the arms that users are offered now."""
+        return np.arange(len(self.mean)) if self.offered is None else self.offered
 
     def about(self, effects: Effects) -> "Belief":
         """Return the belief extended to `effects`, which include its own; added effects have their prior."""
@@ -111,20 +123,28 @@ class Belief:
         """Return the centre (n,) subtracted from rewards: the best arm's mean, clipped to `CENTRES`."""
         if self.draws is None:
             return np.full(len(phi), 0.5)
-        return np.asarray(np.clip((0.5 + phi @ self.mean.T).max(axis=1), *CENTRES))
+        mean = self.mean if self.offered is None else self.mean[self.offered]
+        return np.asarray(np.clip((0.5 + phi @ mean.T).max(axis=1), *CENTRES))
 
     def shares(self, phi: FloatArray) -> FloatArray:
-        """Return the chance (n, K) of every arm for users with features (n, m)."""
-        arms = len(self.mean)
+        """Return the chance (n, K) of every arm for users with features (n, m); 0 if it is not offered."""
+        codes, every = self.codes, len(self.mean)
+        arms = len(codes)
         if self.draws is None:
-            return np.full((len(phi), arms), 1.0 / arms)
+            shares = np.zeros((len(phi), every))
+            shares[:, codes] = 1.0 / arms
+            return shares
         flat, shares = self.draws.reshape(-1, phi.shape[1]), np.empty((len(phi), arms))
         step = max(1, SCORED // len(flat))
         for begin in range(0, len(phi), step):
             rows = slice(begin, begin + step)
             best = (phi[rows] @ flat.T).reshape(-1, len(self.draws), arms).argmax(axis=2)
             shares[rows] = (best[:, :, None] == np.arange(arms)).mean(axis=1)
-        return shares
+        if self.offered is None:
+            return shares
+        found = np.zeros((len(phi), every))
+        found[:, codes] = shares
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +197,47 @@ class BlockReader:
         sample = counts.described(uniforms)
         wider = belief.about(belief.effects.with_pairs(told.design.pairs))
         read = self._read(belief, told, answered, sample, counts.share_sd, wider.effects)
-        evidence = wider.evidence.faded(kept).given(read)
+        evidence = wider.evidence.faded(kept).given(read, arms=told.arms)
         found = replace(wider, counts=counts, evidence=evidence, draws=None)
         return self._fitted(found, FIRST_STEPS if belief.counts.people == 0.0 else STEPS)
+
+    def joined(
+        self, belief: Belief, weights: ArmWeights, likes: Sequence[int | None], offered: IntArray
+    ) -> tuple[Belief, ArmWeights]:
+        """Return the belief and the posterior with new arms, from the posterior that all others have now.
+
+        A new arm's weights are those of the arm that it is like, and a difference. With V the prior variances
+        and w the other arm's weights, they are rho w + (1 - rho^2)^(1/2) V^(1/2) z, z standard normal and rho
+        `LIKENESS`. This keeps their prior law, so what is known of w is evidence about them. Without such an
+        arm, a weight is as likely to be the average of all arms as the arms scatter around it.
+
+        Args:
+            belief: Belief after a release.
+            weights: Its posterior.
+            likes: For each new arm the code of the arm that it is like, or None.
+            offered: Codes of the arms that are offered from now on.
+        """
+        belief = replace(belief, offered=offered)
+        if not likes:
+            return belief, weights
+        scale = np.sqrt(belief.relevance.of_terms(belief.effects))[belief.effects.term_of]
+        evidence, identity = belief.evidence, np.eye(len(scale))
+        for like in likes:
+            if like is None:
+                mean = weights.mean.mean(axis=0) / scale
+                square = ((weights.mean / scale - mean) ** 2 + weights.variances / scale**2).mean(axis=0)
+                counts = np.bincount(belief.effects.term_of)
+                scatter = np.bincount(belief.effects.term_of, square) / np.maximum(counts, 1)
+                told = np.maximum(1.0 / scatter[belief.effects.term_of] - 1.0, 0.0)
+                precision, shift = np.diag(told), (told + 1.0) * mean * (told > 0.0)
+            else:
+                half = weights.factor[like] / scale[:, None]
+                covariance = LIKENESS**2 * (half @ half.T) + (1.0 - LIKENESS**2) * identity
+                inverse = np.linalg.inv(covariance)
+                precision, shift = inverse - identity, inverse @ (LIKENESS * weights.mean[like] / scale)
+            evidence = evidence.beside(precision / scale / scale[:, None], shift / scale)
+        weights = ArmWeights.of(belief.effects, evidence, belief.relevance)
+        return replace(belief, evidence=evidence, mean=weights.mean), weights
 
     def _fitted(self, belief: Belief, steps: int) -> tuple[Belief, ArmWeights]:
         weights = fitted_with_inclusion(belief.effects, belief.evidence, belief.relevance, steps=steps)
@@ -196,16 +254,18 @@ class BlockReader:
     ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield maps (C, m), covariances (C, C) and sums (1, C) of a block's tables, arm by arm.
 
-        Before any earlier release, all arms share the first two: sums are (K, C).
+        Before any earlier release, all arms share the first two: sums are (K, C). No arm comes or goes then.
         """
         known = {effects: effects(sample.levels)}
         for _, one in ((0.0, belief), *answered):
             if one.effects not in known:
                 known[one.effects] = one.effects(sample.levels)
         phi, uniform = known[effects], all(one.draws is None for _, one in answered)
-        chances = np.zeros((len(phi), self.arms))
+        chances = np.zeros((len(phi), len(belief.mean)))
         for share, one in answered:
-            chances += share * one.shares(known[one.effects])
+            chances[:, : len(one.mean)] += share * one.shares(known[one.effects])
+        if told.arms is not None:
+            chances = chances[:, told.arms]
         given = told.people * sample.weights[:, None] * chances  # (M, K)
         cells = told.design.indicators(sample.levels)
         people = np.asarray(cells @ given).T  # (K, C)
@@ -218,7 +278,7 @@ class BlockReader:
             sums, reward_variance = told.sums + np.asarray(cells @ (given * centred)).T, LATER_VARIANCE
         error = COUNT_ERROR + POOR_LAW * min(1.0, 16.0 * share_sd)
         own = told.sum_sd**2 + (error * LEFT_OVER * people) ** 2
-        for arm in range(1 if uniform else self.arms):
+        for arm in range(1 if uniform else chances.shape[1]):
             weight = given[:, arm]
             covariance = reward_variance * ((cells * weight) @ cells.T).toarray()
             covariance[np.diag_indices_from(covariance)] += own[arm]

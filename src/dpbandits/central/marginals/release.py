@@ -55,8 +55,23 @@ Public data is read in equal levels, so with public data no range gets finer bin
 
 Missing and late rewards contribute zero to the sums, and refused rounds to both. Every round belongs to the
 block of its ask.
+
+**Arms that come and go.** A block has tables for the arms that were offered in it, a set that is fixed before
+its release by public announcements and round numbers (`dpbandits.central.arm_changes`).
+
+- Sensitivity: a round still adds R - beta to one entry of each of q tables, in the rows of its own arm, or
+  nothing if the block has no table for that arm. Replacing it changes at most two entries per group: 2 q c,
+  whatever the number of arms, and whether the two rounds have the same arm. Counts do not hold arms.
+- Promise: noise, epsilon and the sum over blocks j are as above for any sequence of sets of arms. A change of
+  arms makes no release of its own, charges nothing and returns nothing.
+- A retired arm has no table, hence no noise, in blocks after the last one in which it was offered. Rewards of
+  its open rounds enter the block of their ask, like any other reward.
+- What is assumed: an announcement depends on releases and public facts, and on no private data. It is then
+  one more public choice, like the design, that the adversary of the proof may make between blocks.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -67,6 +82,7 @@ import numpy as np
 
 from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.central.foresight import TYPICAL_VARIANCE, Foresight, expected_correlation
 from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, ScheduleSize, Setup
 from dpbandits.central.marginals.learning import (
@@ -171,6 +187,9 @@ FEWEST_COUNTED = 18.0
 SQUARES = 7
 """Matrices of every arm's weights in memory during a release: three are stored, four are for reading."""
 
+FORCED = 1_000.0
+"""Amount, in widths of the reward range, that makes a new arm the best in the draws of its minimum."""
+
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block if the horizon is not known."""
 
@@ -190,7 +209,10 @@ class Planned(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A block's release: design (2, d), noisy sums (K, C) in `UNITS`, noisy counts, and True if b = 1/2."""
+    """A block's release: design (2, d), noisy sums (K, C) in `UNITS`, noisy counts, and True if b = 1/2.
+
+    K counts the arms that were offered in the block.
+    """
 
     design: IntArray
     sums: IntArray
@@ -278,6 +300,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
                 "release='marginals' takes no kernel, and protects both contexts and rewards"
             )
         self.arms, self._columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
+        self.history = ArmHistory(domain.parts[-1].labels)
         levels = [part.n_arms for part in self._columns.parts if isinstance(part, Arms)]
         # Check this before the tables of components, which may not fit: the least number of weights is known.
         least = 1 + sum(levels) - len(levels)
@@ -303,7 +326,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self._chain: list[Read] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._informed: tuple[tuple[FloatArray, FloatArray], Read] | None = None
-        self._known_features: dict[tuple[Any, Cuts | None], Any] = {(base.pairs, None): own}
+        self._known_features: dict[Any, Any] = {(base.pairs, None, self.arms): own}
         self._coins = PublicCoins(setup.seed)
         self.shares.sum_rate(self._sum_sensitivity(self._columns.dim, first=False))
 
@@ -317,8 +340,27 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return BlockReader(effects, self.law, self.arms)
 
     def _rows(self, block: int) -> IntArray:
-        """Return the row (K,) of a block's tables of sums that holds each arm."""
-        return np.arange(self.arms)
+        """Return the row (K,) of a block's tables that holds each arm's sums, -1 for an arm without any."""
+        if not self.history.changes:
+            return np.arange(self.arms)
+        rows, held = np.full(len(self.history.labels), -1, dtype=np.int64), self._offered_in(block)
+        rows[held] = np.arange(len(held))
+        return rows
+
+    def _offered_in(self, block: int) -> IntArray:
+        """Return the codes of the arms that were offered to some round of a block: public."""
+        delay = self.tuning.reporting_delay
+        late = self.tuning.lag + (0 if isinstance(delay, timedelta) else delay)
+        start, end = (0, *self.blocks)[block : block + 2]
+        changed = [boundary + late for boundary in self.blocks]
+        versions = range(bisect_right(changed, start), bisect_right(changed, end - 1) + 1)
+        return np.unique(np.concatenate([self.history.offered(one) for one in versions]))
+
+    def can_change(self) -> str | None:
+        """Return None if arms may be added and retired, or else the reason why not."""
+        if isinstance(self.tuning.reporting_delay, timedelta):
+            return "its releases wait for a time (reporting_delay), and arms change at a number of rounds"
+        return None
 
     def _census_people(self) -> int:
         """Return the number of rounds of the default census, a public number; 0 for none."""
@@ -363,7 +405,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def bytes_needed(self) -> float:
         """Estimate memory in bytes; it is linear in arms and quadratic in the expected weights of one."""
-        held, arms = ScheduleSize.of(self.blocks, self._setup), self.arms
+        held, arms = ScheduleSize.of(self.blocks, self._setup), len(self.history.labels)
         m = self._expected_weights(self.blocks[: held.blocks])
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
         kept = held.blocks * (drawn + self.law.most_cells + arms * cells) + 2 * drawn
@@ -466,11 +508,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         tables = best_design(
             base.effects,
             variance=variance,
-            people=people / self.arms,
+            people=people / len(law.factors),
             noise_variance=lambda groups: self._noise_variance(groups, first=first),
             reward_variance=VARIANCE if first else LATER_VARIANCE,
         )
-        centre = None if posterior is None or first else posterior.mean.reshape(self.arms, -1)
+        centre = None if posterior is None or first else posterior.mean.reshape(len(law.factors), -1)
         return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
@@ -487,10 +529,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
         worth = _rounded((told - low) / (high - low)) - self._subtracted(rows.actions, design)
         rows_of = self._rows(block)
-        n_rows = int(rows_of.max()) + 1
-        cells = rows_of[codes][:, None] * tables.n_cells + tables.locate(levels)
+        n_rows, theirs = int(rows_of.max()) + 1, rows_of[codes]
+        counted = rows.told & (theirs >= 0)
+        cells = theirs[:, None] * tables.n_cells + tables.locate(levels)
         sums = np.zeros(n_rows * tables.n_cells, dtype=np.int64)
-        np.add.at(sums, cells[rows.told], worth[rows.told, None])
+        np.add.at(sums, cells[counted], worth[counted, None])
         sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
         sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
@@ -542,13 +585,23 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             beliefs = [beginning.belief, *(link.belief for link in known)]
             one = every[number]
             if isinstance(one, Drawn):
-                told = self._after(number, one, beliefs)
-                found = self._answering(one, *told, spread=self._spread(number + 1), cuts=cuts)
+                told = self._with_arms(number + 1, *self._after(number, one, beliefs))
+                found = self._answering(one, *told, released=number + 1, cuts=cuts)
             else:
                 found = self._counted_only(one, beginning, cuts)
             known = [*(link.answers for link in known), found]
         self._chain = known
         return known[-1].posterior if known else beginning.posterior
+
+    def _with_arms(self, version: int, belief: Any, weights: Any) -> tuple[Any, Any]:
+        """Return belief and posterior with the arms of a version, after that many releases."""
+        if not self.history.changes:
+            return belief, weights
+        likes = [
+            None if one.like is None else self.history.code(one.like) for one in self.history.added(version)
+        ]
+        found: tuple[Any, Any] = self.reader.joined(belief, weights, likes, self.history.offered(version))
+        return found
 
     def _cuts(self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None) -> Cuts | None:
         """Return cuts of all columns from a census; None without one, with public data, or if not needed."""
@@ -613,12 +666,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         belief: Belief,
         weights: ArmWeights,
         *,
-        spread: float = 1.0,
+        released: int = 0,
         cuts: Cuts | None = None,
     ) -> Read:
-        """Return a reading with the public draws that answer users; `spread` is from `_spread`."""
-        posterior = self._law(belief.effects, weights, cuts)
-        draws = self._drawn_from(posterior, spread)
+        """Return a reading with the public draws that answer users after this many releases."""
+        posterior = self._law(belief.effects, weights.of_arms(belief.codes), cuts)
+        draws = self._drawn_from(posterior, released)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
         return Read(drawn, answering, replace(posterior, draws=draws))
 
@@ -632,13 +685,41 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         plain = EffectPosterior(**law, features=features)
         if released <= self._census and not informed:
             return plain  # no rewards were released, and arms are drawn uniformly
-        return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
+        return replace(plain, draws=self._drawn_from(plain, released))
 
-    def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
-        """Return Thompson weights (S, K, m) from public coins, with deviations times `spread`."""
-        normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
+    def _drawn_from(self, posterior: EffectPosterior, released: int) -> FloatArray:
+        """Return Thompson weights (S, K, m) from public coins, with deviations times `_spread`.
+
+        A new arm is the best one in a share of the draws that is its minimum, rounded up to whole draws. The
+        last release ends all minimums, because no later release would learn from them.
+        """
+        spread, codes = self._spread(released), self.history.offered(released)
+        normals = self._normals(codes, len(posterior.mean) // len(codes))
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
-        return draws.reshape(DRAWS, self.arms, -1)
+        found, taken = draws.reshape(DRAWS, len(codes), -1), 0
+        ratio = effect_features(posterior.features).ratio[0]
+        for code, share in self.history.minimums(released) if spread > 0.0 else ():
+            end = taken + math.ceil(share * DRAWS)
+            found[taken:end, np.searchsorted(codes, code), 0] += FORCED * ratio
+            taken = end
+        return found
+
+    def _normals(self, codes: IntArray, weights: int) -> FloatArray:
+        """Return public standard normals (S, k `weights`) for arms with these codes.
+
+        Each added arm has coins of its own, so that the draws of the others do not depend on it.
+        """
+        first = self._coins.normal("marginals/thompson", 0, DRAWS, self.arms * weights)
+        if not self.history.changes:
+            return first
+        old = first.reshape(DRAWS, self.arms, weights)
+        own = [
+            old[:, code]
+            if code < self.arms
+            else self._coins.normal(f"marginals/thompson/{code}", 0, DRAWS, weights)
+            for code in codes.tolist()
+        ]
+        return np.concatenate(own, axis=1)
 
     def _after(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Any, Any]:
         told, answered = self._heard(number, one, beliefs)
@@ -666,6 +747,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             sum_sd=float(np.sqrt(2.0)) * scale,
             counts=one.counts.astype(np.float64),
             count_sd=self.shares.sd,
+            arms=self._offered_in(number) if self.history.changes else None,
         )
         # Shares of the block's rounds by the belief that answered them. A delay in time is no number of
         # rounds; the few rounds during it are assumed to have been answered by the later belief.
@@ -686,11 +768,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Design.of_array(self.reader.effects.sizes, one.design)
 
     def _law(self, effects: Effects, weights: ArmWeights, cuts: Cuts | None = None) -> EffectPosterior:
-        features = self._known_features.get((effects.pairs, cuts))
+        arms = len(weights.mean)
+        features = self._known_features.get((effects.pairs, cuts, arms))
         if features is None:
             base = EffectFeatures(domain=self._columns, pairs=effects.pairs, cuts=cuts)
-            features = ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=self.arms)
-            self._known_features[effects.pairs, cuts] = features
+            features = ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=arms)
+            self._known_features[effects.pairs, cuts, arms] = features
         law = EffectPosterior.of_arms(weights.mean, weights.factor, features)
         return replace(law, relevance=weights.relevance)
 

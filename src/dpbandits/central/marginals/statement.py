@@ -22,7 +22,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord
 from dpbandits.privacy.sentences import enforced, protected_from, shown_to, unchecked
 
-__all__ = ["logged_tables_guarantee", "marginals_guarantee"]
+__all__ = ["changed_arms", "logged_tables_guarantee", "marginals_guarantee"]
 
 THEOREM = (
     "Each round enters one block. Given earlier releases, replacing one user's rounds changes the sums and "
@@ -47,6 +47,15 @@ def public_functions(names: Sequence[str]) -> Assumption:
         "public functions",
         f"The {listed} of actions: public functions that read no private data, only what they are given, "
         "treat each user apart from all others, and fail for none.",
+    )
+
+
+def changed_arms(count: int) -> Assumption:
+    """Return the assumption on changes of arms, which nothing can check; `count` is their number."""
+    return unchecked(
+        "changes of arms",
+        "Which arms are added and retired, and when, does not depend on private data. It may depend on "
+        f"releases. The log of releases lists the {'change' if count == 1 else f'{count} changes'} so far.",
     )
 
 

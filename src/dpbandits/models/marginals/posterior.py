@@ -118,6 +118,10 @@ class Evidence:
             return self
         return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
+    def beside(self, precision: FloatArray, shift: FloatArray) -> "Evidence":
+        """Return this evidence with one more arm, whose evidence is `precision` (m, m) and `shift` (m,)."""
+        return Evidence(np.concatenate([self.precision, precision[None]]), np.vstack([self.shift, shift]))
+
     def among(self, places: IntArray, weights: int) -> "Evidence":
         """Return this evidence as evidence about a larger set of weights, with precision zero for the new
         weights.
@@ -134,13 +138,19 @@ class Evidence:
         shift[:, places] = self.shift
         return Evidence(_for_all(precision, arms), shift)
 
-    def given(self, tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> "Evidence":
+    def given(
+        self,
+        tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]],
+        *,
+        arms: IntArray | None = None,
+    ) -> "Evidence":
         """Return the sum of this evidence and that of new tables s_a = A_a w_a + noise, for all arms a.
 
         Args:
             tables: For every arm in order the map A_a (C, m), the covariance of the noise (C, C) and the
                 sums s_a (1, C). If all arms share map and covariance, one entry with the sums (K, C) of all
                 arms.
+            arms: Indices of the arms that have tables; None if all have. The others learn nothing.
         """
         precision, shift = [], []
         for maps, covariance, sums in tables:
@@ -149,6 +159,11 @@ class Evidence:
             seen = solve_triangular(lower, sums.T, lower=True, check_finite=False)
             precision.append(told.T @ told)
             shift.append((told.T @ seen).T)
+        if arms is not None:
+            found, moved = np.array(self.precision), self.shift.copy()
+            found[arms] += np.stack(precision)
+            moved[arms] += np.concatenate(shift)
+            return Evidence(found, moved)
         return Evidence(
             _for_all(self.matrices + np.stack(precision), len(self.shift)), self.shift + np.concatenate(shift)
         )
@@ -181,6 +196,14 @@ class ArmWeights:
         turned = np.swapaxes(factor, 1, 2)
         mean = (factor @ (turned @ evidence.shift[:, :, None]))[:, :, 0]
         return cls(mean, _for_all(factor, len(mean)), relevance)
+
+    def of_arms(self, arms: IntArray) -> "ArmWeights":
+        """Return the posterior of some arms (k,)."""
+        if len(arms) == len(self.mean):
+            return self
+        shared = self.factor.strides[0] == 0
+        factor = _for_all(self.factor[:1], len(arms)) if shared else self.factor[arms]
+        return replace(self, mean=self.mean[arms], factor=factor)
 
     @property
     def variances(self) -> FloatArray:

@@ -1,0 +1,226 @@
+"""`ArmHistory`: the public list of a policy's arms, and of the changes to it.
+
+An arm is added or retired while the policy runs (`GPBandit.add_arm`, `GPBandit.retire_arm`). A change is
+announced at one time and takes effect at a later release. After n releases the policy is at *version* n, and
+it offers the arms of that version. Every arm has a code, which is its place among all arms that there ever
+were: codes never change, so that the rounds of a block say which arm was chosen after any change.
+
+Changes are events of the log of releases (`state.release_log`), which every state holds. Nothing in them is
+computed from users' data.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from dpbandits._reading import reading
+from dpbandits._typing import IntArray
+from dpbandits.domains.arms import Arms, Label
+from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
+
+__all__ = ["ARMS", "MINIMUM", "ArmChange", "ArmHistory"]
+
+ARMS = b"C"
+"""Kind of the record of a change in the log of rounds; its content is `ArmChange.to_bytes`."""
+
+MINIMUM = 0.1
+"""Default share of the decisions that a new arm gets until two releases hold its rounds."""
+
+MOST_FORCED = 0.5
+"""Largest share of the decisions that all new arms together may have as their minimum."""
+
+HELD_TWICE = 2
+"""Number of blocks with a new arm after which it has no minimum any more."""
+
+_EVENTS: dict[str, str] = {"add": "arm added", "retire": "arm retired"}
+
+
+@dataclass(frozen=True)
+class ArmChange:
+    """One change of a policy's arms: public.
+
+    Attributes:
+        what: "add" or "retire".
+        arm: Label of the arm.
+        version: Number of releases from which the change is in effect.
+        asked: Number of rounds that had been asked when the change was announced.
+        at: Time of the announcement, in seconds since 1970.
+        like: Label of the arm from whose posterior a new arm starts; None for the average of all arms.
+        minimum: Share of the decisions that a new arm gets until two releases hold its rounds.
+    """
+
+    what: Literal["add", "retire"]
+    arm: Label
+    version: int
+    asked: int
+    at: float
+    like: Label | None = None
+    minimum: float | None = None
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the change as JSON: an event of the log of releases."""
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "what"}
+        return {"event": _EVENTS[self.what], **{name: own for name, own in named.items() if own is not None}}
+
+    @classmethod
+    def from_config(cls, event: Mapping[str, Any]) -> Self:
+        """Read a change from `to_config`. Raises `CorruptState` for anything else."""
+        with reading("a change of arms", CorruptState):
+            what: Any = {text: name for name, text in _EVENTS.items()}[event["event"]]
+            given = {name: value for name, value in event.items() if name != "event"}
+            found = cls(what=what, **given)
+            if type(found.version) is not int or type(found.asked) is not int or found.version < 1:
+                raise CorruptState("a change of arms cannot be read")
+        return found
+
+    def to_bytes(self) -> bytes:
+        """Return the change as a record of the log of rounds."""
+        return json.dumps(self.to_config(), sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Read a change from `to_bytes`. Raises `CorruptState` for anything else."""
+        with reading("a change of arms", CorruptState):
+            event = json.loads(content)
+        return cls.from_config(event)
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.at, UTC).isoformat(timespec="seconds")
+        return f"{_EVENTS[self.what]}: {self.arm!r}, announced {when}, from release {self.version} on"
+
+
+@dataclass(frozen=True)
+class ArmHistory:
+    """All arms that a policy ever had, and when each is offered.
+
+    Args:
+        first: Labels of the arms that the policy was built with.
+        changes: Changes in the order of their announcement.
+
+    Example:
+        >>> arms = ArmHistory(("mail", "call"))
+        >>> arms = arms.changed("add", "chat", version=3, asked=700, at=0.0, like="call", minimum=0.1)
+        >>> arms = arms.changed("retire", "mail", version=4, asked=900, at=0.0)
+        >>> arms.labels, arms.offered(2).tolist(), arms.offered(3).tolist(), arms.offered(4).tolist()
+        (('mail', 'call', 'chat'), [0, 1], [0, 1, 2], [1, 2])
+    """
+
+    first: tuple[Label, ...]
+    changes: tuple[ArmChange, ...] = ()
+
+    @cached_property
+    def labels(self) -> tuple[Label, ...]:
+        """Labels of all arms, in the order of their codes: also of announced and of retired ones."""
+        return (*self.first, *(one.arm for one in self.changes if one.what == "add"))
+
+    @cached_property
+    def _every(self) -> Arms:
+        return Arms(self.labels)
+
+    def known(self, version: int) -> int:
+        """Return the number of arms that were there in this version or before it."""
+        added = [one for one in self.changes if one.what == "add" and one.version <= version]
+        return len(self.first) + len(added)
+
+    def offered(self, version: int) -> IntArray:
+        """Return the codes of the arms that a version offers, in increasing order."""
+        gone = {one.arm for one in self.changes if one.what == "retire" and one.version <= version}
+        return np.array(
+            [code for code in range(self.known(version)) if self.labels[code] not in gone], dtype=np.int64
+        )
+
+    def added(self, version: int) -> list[ArmChange]:
+        """Return the additions that take effect in this version, in the order of their codes."""
+        return [one for one in self.changes if one.what == "add" and one.version == version]
+
+    def code(self, label: object) -> int:
+        """Return the code of a label, compared by value; -1 if no arm had it."""
+        return self._every.code(label)
+
+    def minimums(self, version: int) -> list[tuple[int, float]]:
+        """Return the codes of the arms that have a minimum in a version, and their shares."""
+        found = [
+            (self.code(one.arm), one.minimum)
+            for one in self.changes
+            if one.what == "add" and one.version <= version < one.version + HELD_TWICE
+        ]
+        offered = set(self.offered(version).tolist())
+        return [(code, share) for code, share in found if share is not None and code in offered]
+
+    def changed(self, what: Literal["add", "retire"], arm: Label, **rest: Any) -> "ArmHistory":
+        """Return the history with one more change. Check it with `adding` or `retiring` first."""
+        return replace(self, changes=(*self.changes, ArmChange(what, arm, **rest)))
+
+    def found(self, what: str, arm: object) -> ArmChange | None:
+        """Return the change of this kind that an arm had; None if there is none."""
+        own = self.code(arm)
+        same = (one for one in self.changes if one.what == what and self.code(one.arm) == own >= 0)
+        return next(same, None)
+
+    def same(self, before: ArmChange, *, like: Any, minimum: float | None) -> bool:
+        """Return True if an addition has these arguments."""
+        own = -1 if before.like is None else self.code(before.like)
+        asked = -1 if like is None else self.code(like)
+        return own == asked and before.minimum == (MINIMUM if minimum is None else minimum)
+
+    def adding(self, arm: Any, *, like: Any, minimum: float | None, version: int) -> dict[str, Any]:
+        """Return the fields of an addition, checked.
+
+        Raises:
+            InvalidParameter: There was an arm of this label, `like` is no arm of the policy, or the minimum
+                is no share, or too large together with those of other new arms.
+        """
+        label = Arms([*self.labels, arm]).labels[-1]  # raises for a label that is invalid or was used before
+        if like is not None and not 0 <= self.code(like) < self.known(version - 1):
+            raise InvalidParameter("add_arm: like= is no arm of this policy that has been offered")
+        share: Any = MINIMUM if minimum is None else minimum
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= MOST_FORCED:
+            raise InvalidParameter(f"add_arm: minimum= is a share of the decisions, from 0 to {MOST_FORCED}")
+        later = [
+            one.minimum or 0.0
+            for one in self.changes
+            if one.what == "add" and one.version + HELD_TWICE > version
+        ]
+        if not math.fsum([*later, share]) <= MOST_FORCED:
+            raise InvalidParameter(
+                f"add_arm: new arms together may have at most {MOST_FORCED:.0%} of the decisions as their "
+                "minimum: pass a smaller minimum=, or wait until earlier new arms were released twice"
+            )
+        known = None if like is None else self.labels[self.code(like)]
+        return {"what": "add", "arm": label, "like": known, "minimum": float(share)}
+
+    def retiring(self, arm: Any, *, version: int) -> dict[str, Any]:
+        """Return the fields of a retirement, checked.
+
+        Raises:
+            InvalidParameter: The policy has no such arm.
+            ProtocolError: No arm would be left.
+        """
+        code = self.code(arm)
+        if code < 0:
+            raise InvalidParameter(f"retire_arm: {arm!r} is no arm of this policy")
+        last = max((one.version for one in self.changes), default=0)
+        if all(set(self.offered(later).tolist()) <= {code} for later in (version, max(version, last))):
+            raise ProtocolError("retire_arm: this is the last arm, and a policy offers at least one")
+        return {"what": "retire", "arm": self.labels[code]}
+
+    @classmethod
+    def of(cls, first: Sequence[Label], events: Iterable[Mapping[str, Any]]) -> Self:
+        """Return the history of a policy, from the events of its log of releases.
+
+        Raises:
+            CorruptState: An event cannot be read, or its arm is unknown or there twice.
+        """
+        found = cls(tuple(first), tuple(ArmChange.from_config(one) for one in events))
+        with reading("the changes of arms", CorruptState):
+            Arms(found.labels)  # raises if a label is there twice
+            for one in found.changes:
+                if any(label is not None and found.code(label) < 0 for label in (one.arm, one.like)):
+                    raise CorruptState("a change of arms names an unknown arm")
+        return found

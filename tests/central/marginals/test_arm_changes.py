@@ -1,0 +1,294 @@
+"""Arms that come and go: what is offered, what is released, and what a state and a folder keep."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import GPBandit, GPTuning
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from internals import marginals as inside
+
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
+BLOCKS = (100, 200, 300, 400)
+WORTH = {"mail": 0.4, "call": 0.3, "chat": 0.8, "fax": 0.1}
+
+
+def policy(*, arms=("mail", "call"), lag=0, rounds=1, **changes):
+    arguments = {
+        "contexts": PEOPLE,
+        "arms": None if arms is None else list(arms),
+        "reward_range": (0, 1),
+        "horizon": 500,
+        "privacy": dpb.JointDP(epsilon=50.0, delta=1e-6, rounds_per_user=rounds),
+        "noise": dpb.SimulatedNoise(1),
+        "tuning": GPTuning(release="marginals", census=False, blocks=BLOCKS, lag=lag),
+    }
+    return GPBandit(**(arguments | changes))
+
+
+def context(number):
+    rng = np.random.default_rng(number)
+    return {"age": float(rng.uniform(18, 90)), "region": ["north", "south", "west"][int(rng.integers(3))]}
+
+
+def drive(chooser, start, stop, **options):
+    """Ask and tell for users start .. stop - 1, one by one; return the arms that they got."""
+    found = []
+    for number in range(start, stop):
+        decision = chooser.ask(context(number), user=number, **options)
+        chooser.tell(decision.id, float(np.random.default_rng([7, number]).random() < WORTH[decision.arm]))
+        found.append(decision.arm)
+    return found
+
+
+def test_an_arm_is_offered_from_the_next_release_on_and_a_retired_one_no_longer():
+    chooser = policy()
+    drive(chooser, 0, 150)
+    added, retired = chooser.add_arm("chat", like="mail"), chooser.retire_arm("call")
+    assert (added.version, retired.version, added.asked) == (2, 2, 150)
+    assert "chat" not in drive(chooser, 150, 200)
+    assert chooser.arms == ("mail", "call")
+    after = drive(chooser, 200, 500)
+    assert chooser.arms == ("mail", "chat")
+    assert "call" not in after
+    assert after[250:].count("chat") > 40  # the best arm of the two
+    assert [len(sums) for sums in inside.sums_of(chooser)] == [2, 2, 2, 2]
+
+
+def test_one_by_one_and_in_batches_decide_equally_across_a_change():
+    one, many = policy(), policy()
+    found = []
+    for chooser in (one, many):
+        if chooser is one:
+            own = drive(one, 0, 120)
+        else:
+            own = []
+            for start, stop in ((0, 100), (100, 120)):
+                own += batch(many, start, stop)
+        chooser.add_arm("chat")
+        if chooser is one:
+            own += drive(one, 120, 450)
+        else:
+            for start, stop in ((120, 200), (200, 300), (300, 400), (400, 450)):
+                own += batch(many, start, stop)
+        found.append(own)
+    assert found[0] == found[1]
+    assert "chat" in found[0]
+
+
+def batch(chooser, start, stop):
+    people = [context(number) for number in range(start, stop)]
+    decided = chooser.ask_batch(people, users=list(range(start, stop)))
+    worth = [WORTH[arm] for arm in decided.arms]
+    coins = [np.random.default_rng([7, number]).random() for number in range(start, stop)]
+    chooser.tell_batch(decided.ids, np.less(coins, worth).astype(float))
+    return list(decided.arms)
+
+
+def test_the_same_call_again_is_one_change_and_another_one_is_refused():
+    chooser = policy()
+    first = chooser.add_arm("chat", like="mail")
+    drive(chooser, 0, 10)
+    assert chooser.add_arm("chat", like="mail") == first
+    assert chooser.retire_arm("call") == chooser.retire_arm("call")
+    assert len(chooser.arm_changes) == 2
+    with pytest.raises(ProtocolError, match="another like"):
+        chooser.add_arm("chat", like="call")
+    with pytest.raises(InvalidParameter, match="same value"):
+        chooser.add_arm("call")  # a label is never used again
+    with pytest.raises(ProtocolError, match="last arm"):
+        chooser.retire_arm("mail") and chooser.retire_arm("chat")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda chooser: chooser.add_arm("chat", like="fax"), InvalidParameter, "like="),
+        (lambda chooser: chooser.add_arm("chat", minimum=0.7), InvalidParameter, "minimum="),
+        (lambda chooser: chooser.add_arm("chat", minimum=True), InvalidParameter, "minimum="),
+        (lambda chooser: chooser.retire_arm("fax"), InvalidParameter, "no arm"),
+    ],
+)
+def test_refused_changes_change_nothing(call, error, says):
+    chooser = policy()
+    with pytest.raises(error, match=says):
+        call(chooser)
+    assert not chooser.arm_changes
+
+
+def test_new_arms_together_have_at_most_half_of_the_decisions():
+    chooser = policy()
+    chooser.add_arm("chat", minimum=0.3)
+    with pytest.raises(InvalidParameter, match="together"):
+        chooser.add_arm("fax", minimum=0.3)
+
+
+def test_policies_without_tables_of_arms_refuse():
+    for other in (
+        policy(tuning=GPTuning(release="features")),
+        policy(arms=None, actions=dpb.Range(0, 1, steps=5), tuning=None),
+        GPBandit(domain=dpb.Box([0], [1]), reward_range=(0, 1), horizon=500, privacy=dpb.JointDP(1, 1e-6)),
+    ):
+        with pytest.raises(ProtocolError, match="build a new policy"):
+            other.add_arm("chat")
+
+
+def test_after_the_last_block_arms_do_not_change():
+    chooser = policy()
+    drive(chooser, 0, 301)
+    assert chooser.retire_arm("call").version == 4
+    with pytest.raises(ProtocolError, match="no release"):
+        chooser.add_arm("chat")
+    drive(chooser, 301, 401)
+    with pytest.raises(ProtocolError, match="available="):
+        chooser.retire_arm("mail")
+
+
+def test_a_reward_of_a_retired_arm_counts_in_the_block_of_its_ask(monkeypatch):
+    inside.noiseless(monkeypatch)
+    late, never = policy(), policy()
+    for chooser in (late, never):
+        chooser.add_arm("chat")
+        drive(chooser, 0, 190)
+        open_round = chooser.ask(context(190), user=190, available=["call"])
+        chooser.retire_arm("call")
+        assert chooser.ask(context(191), user=191, available=["call"]).arm == "call"  # still this block
+        if chooser is late:
+            assert chooser.tell(open_round.id, 1.0).value == "counted"
+        drive(chooser, 192, 201)
+        assert chooser.arms == ("mail", "chat")
+    both = zip(inside.sums_of(late), inside.sums_of(never), strict=True)
+    codes = [np.abs(one - other).sum(axis=1) for one, other in both]
+    assert codes[0].sum() == 0
+    assert (codes[1] > 0).tolist() == [False, True, False]  # the row of "call" alone
+
+
+def test_available_takes_announced_and_retired_labels():
+    chooser = policy()
+    drive(chooser, 0, 50)
+    chooser.add_arm("chat")
+    chooser.retire_arm("call")
+    assert chooser.ask(context(50), user=50, available=["chat", "mail"]).arm == "mail"
+    with pytest.raises(InvalidData):
+        chooser.ask(context(51), user=51, available=["chat"])
+    drive(chooser, 52, 101)
+    assert chooser.ask(context(101), user=101, available=["chat", "call"]).arm == "chat"
+    with pytest.raises(InvalidData):
+        chooser.ask(context(102), user=102, available=["mail", "letter"])
+
+
+def test_a_new_arm_gets_its_minimum_until_two_releases_hold_it_and_a_bad_one_little_after():
+    chooser = policy(
+        horizon=5000, tuning=GPTuning(release="marginals", census=False, blocks=(1000, 2000, 3000, 4000))
+    )
+    drive(chooser, 0, 10)
+    chooser.add_arm("fax", minimum=0.2)
+    batch(chooser, 10, 1000)
+    shares = [np.mean(np.array(batch(chooser, low, low + 1000)) == "fax") for low in (1000, 2000, 3000, 4000)]
+    assert shares[0] > 0.15
+    assert shares[1] > 0.15
+    assert max(shares[2:]) < 0.1
+
+
+def test_the_arm_that_a_new_one_is_like_decides_its_first_predictions():
+    chooser = policy()
+    drive(chooser, 0, 250)
+    chooser.add_arm("chat", like="mail")
+    chooser.add_arm("letter", like="call")
+    drive(chooser, 250, 300)
+    chooser.ask(context(300), user=300)
+    mean, sd = chooser.predict([context(1)])
+    by_arm = dict(zip(chooser.arms, mean[0], strict=True))
+    assert abs(by_arm["chat"] - by_arm["mail"]) < abs(by_arm["letter"] - by_arm["mail"])
+    assert sd[0, 2] > sd[0, 0]
+
+
+@pytest.mark.parametrize("lag", [0, 20])
+def test_a_saved_policy_goes_on_as_one_that_was_not_interrupted(tmp_path, lag):
+    whole, path = policy(lag=lag), tmp_path / "policy"
+    first = policy(lag=lag)
+    for chooser in (whole, first):
+        drive(chooser, 0, 150)
+        chooser.add_arm("chat", like="mail", at=1.0)
+        chooser.retire_arm("call", at=2.0)
+        drive(chooser, 150, 260)
+    first.save(path)
+    again = GPBandit.load(path)
+    assert again.arms == whole.arms
+    assert again.arm_changes == whole.arm_changes
+    assert drive(again, 260, 460) == drive(whole, 260, 460)
+    np.testing.assert_array_equal(again.released, whole.released)
+    assert again.to_config() == whole.to_config() == policy(lag=lag).to_config()
+
+
+def test_with_a_lag_a_block_has_tables_for_both_versions(monkeypatch):
+    inside.noiseless(monkeypatch)
+    chooser = policy(lag=20)
+    drive(chooser, 0, 150)
+    chooser.add_arm("chat")
+    chooser.retire_arm("call")
+    arms = drive(chooser, 150, 450)
+    assert "call" not in arms[70:]
+    assert "chat" not in arms[:70]
+    assert [len(sums) for sums in inside.sums_of(chooser)] == [2, 2, 3, 2]
+
+
+def test_a_change_is_in_the_folder_before_the_call_returns(tmp_path):
+    with GPBandit.open(tmp_path / "folder", new=policy()) as chooser:
+        drive(chooser, 0, 150)
+        change = chooser.add_arm("chat", like="mail")
+    with GPBandit.open(tmp_path / "folder") as chooser:
+        assert chooser.arm_changes == (change,)
+        assert chooser.add_arm("chat", like="mail") == change
+        drive(chooser, 150, 250)
+        assert chooser.arms == ("mail", "call", "chat")
+    with GPBandit.open(tmp_path / "folder", new=policy()) as chooser:
+        assert chooser.arm_changes == (change,)
+        assert chooser.arms == ("mail", "call", "chat")
+
+
+def test_a_change_that_cannot_be_stored_is_no_change(tmp_path, monkeypatch):
+    chooser = policy()
+    chooser.save(tmp_path / "policy")
+
+    def full(*_):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dpbandits.state.store.StateStore.commit", full)
+        with pytest.raises(OSError, match="full"):
+            chooser.add_arm("chat")
+    assert not chooser.arm_changes
+    assert chooser.add_arm("chat").version == 1
+    assert GPBandit.load(tmp_path / "policy").arm_changes == chooser.arm_changes
+
+
+def test_a_published_policy_has_the_arms_that_are_offered():
+    chooser = policy()
+    drive(chooser, 0, 150)
+    chooser.add_arm("chat", like="mail")
+    chooser.retire_arm("call")
+    drive(chooser, 150, 350)
+    function = dpb.central.PublishedPosterior.from_json(chooser.publish().to_json())
+    assert function.arms == ("mail", "chat") == chooser.arms
+    assert function.recommend(context(1)) == chooser.recommend(context(1))
+    np.testing.assert_allclose(function.predict([context(2)])[0], chooser.predict([context(2)])[0])
+
+
+def test_the_statement_says_that_changes_rest_on_no_private_data():
+    chooser = policy()
+    before = chooser.guarantee
+    chooser.add_arm("chat")
+    after = chooser.guarantee
+    assert {one.name for one in after.assumptions} - {one.name for one in before.assumptions} == {
+        "changes of arms"
+    }
+    assert after.certificate == before.certificate
+    assert "Which arms are added and retired, and when, does not depend on private data" in after.explain()
+
+
+def test_public_data_comes_before_changes():
+    chooser = policy()
+    chooser.add_arm("chat")
+    with pytest.raises(ProtocolError, match="before arms"):
+        chooser.warm_start([context(0)], np.array([1.0]), arms=["mail"])
