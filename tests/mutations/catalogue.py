@@ -3149,10 +3149,50 @@ MUTATIONS = (
         "sums hold outcomes in bins of actions that nobody got",
         (
             "central/marginals/release.py",
-            "        cells = rows_of[codes][:, None] * tables.n_cells",
-            "        cells = rows_of[::-1][codes][:, None] * tables.n_cells",
+            "        n_rows, theirs = int(rows_of.max()) + 1, rows_of[codes]",
+            "        n_rows, theirs = int(rows_of.max()) + 1, rows_of[::-1][codes]",
         ),
         tests="tests/central/marginals/test_actions.py",
+    ),
+    _bug(
+        "a retired arm keeps its row",
+        "every later release has noise and rewards of an arm that nobody is offered",
+        (
+            "central/marginals/release.py",
+            "return np.unique(np.concatenate([self.history.offered(one) for one in versions]))",
+            "return np.arange(max(self.history.known(one) for one in versions))",
+        ),
+        tests="tests/central/marginals/test_arm_changes.py",
+    ),
+    _bug(
+        "a retired arm's rewards in another arm's row",
+        "what is told for one arm is summed for another",
+        (
+            "central/marginals/release.py",
+            "np.full(len(self.history.labels), -1, dtype=np.int64)",
+            "np.full(len(self.history.labels), 0, dtype=np.int64)",
+        ),
+        tests="tests/central/marginals/test_arm_changes.py",
+    ),
+    _bug(
+        "a change of arms begins the log anew",
+        "the releases before it, and what was charged for them, are in no log",
+        (
+            "central/gp_bandit.py",
+            "        self._holder.log = ReleaseLog.from_json(self._holder.log.to_json())",
+            "        self._holder.log = ReleaseLog.from_json([*self._holder.log.events])",
+        ),
+        tests="tests/central/marginals/test_arm_changes.py",
+    ),
+    _bug(
+        "an arm added twice",
+        "two arms have one label, and rounds of both are read as rounds of the first",
+        (
+            "central/arm_changes.py",
+            "        label = Arms([*self.labels, arm]).labels[-1]",
+            "        label = Arms([arm]).labels[-1]",
+        ),
+        tests="tests/central/marginals/test_arm_changes.py",
     ),
     _bug(
         "the value of an action before noise",
@@ -3220,8 +3260,8 @@ MUTATIONS = (
         "a reward that never came takes its centre from the sums",
         (
             "central/marginals/release.py",
-            "np.add.at(sums, cells[rows.told], worth[rows.told, None])",
-            "np.add.at(sums, cells, worth[:, None])",
+            "        counted = rows.told & (theirs >= 0)",
+            "        counted = theirs >= 0",
         ),
         tests="tests/central/marginals/test_marginals.py",
     ),

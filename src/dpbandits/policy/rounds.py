@@ -443,11 +443,11 @@ class RoundPolicy(KeptPolicy):
     ) -> Decision:
         """Decide for one decision set (n, d) as `_decide` does, but faster; `available` has shape (n,)."""
         digests = self._admit(1, users, at)
+        refused = not self.domain.encloses(rows) if unreadable is None else unreadable
         if menu is not None and self.menu is not None and menu is not self.menu:
             mask = None if available is None else available[None]
             sets, mask = self.menu.instead(menu, rows[None], mask)
             rows, available = sets[0], None if mask is None else mask[0]
-        refused = not self.domain.encloses(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused or not available.any()
         index, action, propensity, arm = -1, self.public_point, None, None
@@ -489,9 +489,9 @@ class RoundPolicy(KeptPolicy):
             menu: Menu that made the rows; a release that is due may change the arms.
         """
         digests = self._admit(len(rows), users, at, batch=True)
+        refused = self._outside(rows) if unreadable is None else unreadable
         if menu is not None and self.menu is not None and menu is not self.menu:
             rows, available = self.menu.instead(menu, rows, available)
-        refused = self._outside(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused | ~available.any(axis=1)
         some = np.count_nonzero(refused)

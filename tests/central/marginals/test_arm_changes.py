@@ -163,6 +163,25 @@ def test_a_reward_of_a_retired_arm_counts_in_the_block_of_its_ask(monkeypatch):
     assert (codes[1] > 0).tolist() == [False, True, False]  # the row of "call" alone
 
 
+def test_a_batch_past_a_boundary_keeps_its_arms_and_a_retired_one_enters_no_row(monkeypatch):
+    inside.noiseless(monkeypatch)
+    told, never = policy(), policy()
+    for chooser in (told, never):
+        drive(chooser, 0, 150)
+        chooser.retire_arm("call")
+        chooser.add_arm("chat")
+        people = [context(number) for number in range(150, 250)]
+        decided = chooser.ask_batch(people, users=range(150, 250), available=[["call"]] * 100)
+        assert set(decided.arms) == {"call"}
+        rewards = np.full(100, np.nan)
+        rewards[:50] = 1.0
+        rewards[50:] = 1.0 if chooser is told else np.nan
+        chooser.tell_batch(decided.ids, rewards)
+        drive(chooser, 250, 301)
+    for one, other in zip(inside.sums_of(told), inside.sums_of(never), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_available_takes_announced_and_retired_labels():
     chooser = policy()
     drive(chooser, 0, 50)
