@@ -71,7 +71,7 @@ class Run(NamedTuple):
 
 
 def policy_of(
-    world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int
+    world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int, **options: Any
 ) -> tuple[Any, list[int]]:
     """Return a policy, and the codes of the numbers among which it chooses."""
     shared: dict[str, Any] = {
@@ -79,6 +79,7 @@ def policy_of(
         "horizon": people,
         "privacy": dpb.JointDP(epsilon=epsilon, delta=DELTA),
         "seed": seed,
+        **options,
     }
     count = len(world.numbers)
     if not name.startswith("arms-"):
@@ -91,14 +92,23 @@ def policy_of(
     return dpb.central.GPBandit(arms=labels, reward_range=(low, high), **shared), codes
 
 
-def run(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int) -> Run:
-    """Ask and tell for everybody, and compare with the best action for everybody."""
+def run(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int, **options: Any) -> Run:
+    """Ask and tell for everybody, and compare with the best action for everybody.
+
+    Args:
+        world: World of the people.
+        name: Policy of the table above.
+        people: Number of people.
+        epsilon: Epsilon of the promise.
+        seed: Seed of people, outcomes and public coins.
+        **options: Further options of the policy.
+    """
     crowd = world.people(seed, people)
     coins = world.coins(seed, people)
     means = world.means(crowd)
     values = world.values(means)
     began = time.process_time()
-    policy, codes = policy_of(world, name, people=people, epsilon=epsilon, seed=seed)
+    policy, codes = policy_of(world, name, people=people, epsilon=epsilon, seed=seed, **options)
     table = {"all": np.array(["all"] * people)} if name == "for all" else world.table(crowd)
     got, start = np.empty(people), 0
     for end in sorted({*policy.blocks, people}):

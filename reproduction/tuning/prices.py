@@ -1,108 +1,167 @@
-"""Constants of marginal tables for actions, compared with others on tuning seeds.
+"""Constants of marginal tables for actions, compared with other values on worlds that no page shows.
 
     python -m reproduction.tuning.prices --out reproduction/results/prices-tuning.json
 
-Worlds are those of `reproduction.studies.prices`, which reports on other seeds. One constant at a time is
-changed; every variant has the same seeds as the present values. A row holds the mean share of the uplift over
-all worlds and seeds in a setting, and the paired difference from the present values.
+Worlds are those of `reproduction.tuning.price_worlds`. A seed draws a world, its people and the simulated
+noise. Every variant has the same worlds as the present values, and changes one constant or a few that belong
+together. Stage `screened` tries all variants; stage `confirmed` tries those of `CONFIRMED` on other seeds. A
+row holds the mean share of the uplift over worlds in a setting, and the paired difference from the present
+values, over all worlds and by family. Rows that the file holds already are kept.
 """
 
 import argparse
 import json
+import os
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 
-from dpbandits.central.marginals import action_release
+from dpbandits import SimulatedNoise
+from dpbandits._typing import FloatArray
+from dpbandits.central.marginals import action_release, release
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.worlds.prices import PRICE_WORLDS
-from dpbandits.models.marginals import actions
+from dpbandits.models.marginals import action_basis, actions
 from reproduction.studies.prices import run
+from reproduction.tuning.price_worlds import FAMILIES, made
 
-FIRST_SEED, SEEDS = 31_000, 3
-SETTINGS = {"10,000 people": (10_000, 1.0), "2,000 people": (2_000, 1.0)}
+SETTINGS = {
+    "10,000 people": (10_000, 1.0),
+    "2,000 people": (2_000, 1.0),
+    "small epsilon": (10_000, 0.3),
+}
+PRESENT = "present values"
+STAGES = {"screened": (31_000, 4), "confirmed": (32_000, 6)}
+"""First seed and number of seeds of each family."""
 
 
-class Variant(NamedTuple):
+class Change(NamedTuple):
     """Another value of one constant."""
 
-    name: str
     holder: Any
     attribute: str
     value: Any
 
 
 RELEASE = action_release.ActionRelease
-VARIANTS = (
-    Variant("deviations of draws times .3", RELEASE, "thompson_scale", 0.3),
-    Variant("deviations of draws times 1", RELEASE, "thompson_scale", 1.0),
-    Variant("first block of 200 people", action_release, "PEOPLE", 200.0),
-    Variant("first block of 800 people", action_release, "PEOPLE", 800.0),
-    Variant("four bins", action_release, "BINS", 4.0),
-    Variant("ten bins", action_release, "BINS", 10.0),
-    Variant("by context without caution", action_release, "CAUTION", 0.0),
-    Variant("by context with twice the caution", action_release, "CAUTION", 2.0),
-    Variant("prior variances halved", actions, "PRIOR_VARIANCES", actions.PRIOR_VARIANCES / 2.0),
-    Variant("prior variances doubled", actions, "PRIOR_VARIANCES", actions.PRIOR_VARIANCES * 2.0),
-    Variant("pseudo-counts times four", actions, "PSEUDO_COUNTS", actions.PSEUDO_COUNTS * 4.0),
-)
+PRIOR, PSEUDO = actions.PRIOR_VARIANCES, actions.PSEUDO_COUNTS
+
+
+def _prior(*, constant: float = 1.0, alone: float = 1.0, pairs: float = 1.0) -> Change:
+    """Multiply prior variances of terms without contexts, with one column and with two."""
+    return Change(actions, "PRIOR_VARIANCES", PRIOR * np.array([[constant], [alone], [pairs]]))
+
+
+def _release(attribute: str, value: Any) -> Change:
+    return Change(action_release, attribute, value)
+
+
+VARIANTS: dict[str, tuple[Change, ...]] = {
+    "by context without caution": (_release("CAUTION", 0.0), _release("MOST_CAUTION", 0.0)),
+    "caution halved": (_release("CAUTION", 0.15),),
+    "caution doubled": (_release("CAUTION", 0.6),),
+    "most caution 2": (_release("MOST_CAUTION", 2.0),),
+    "deviations of draws times .4": (Change(RELEASE, "thompson_scale", 0.4),),
+    "deviations of draws times .8": (Change(RELEASE, "thompson_scale", 0.8),),
+    "one column: prior variances times 3": (_prior(alone=3.0),),
+    "two columns: prior variances times 4": (_prior(pairs=4.0),),
+    "prior variances times .4": (_prior(constant=0.4, alone=0.4, pairs=0.4),),
+    "prior variances times .2": (_prior(constant=0.2, alone=0.2, pairs=0.2),),
+    "one column: prior variances times .4": (_prior(alone=0.4),),
+    "one column: prior variances times .15": (_prior(alone=0.15),),
+    "without columns: prior variances times .4": (_prior(constant=0.4),),
+    "pseudo-counts times 3": (Change(actions, "PSEUDO_COUNTS", PSEUDO * 3.0),),
+    "pseudo-counts times .4": (Change(actions, "PSEUDO_COUNTS", PSEUDO * 0.4),),
+    "first block of 250 people": (_release("PEOPLE", 250.0),),
+    "first block of 650 people": (_release("PEOPLE", 650.0),),
+    "blocks grow by 1.25": (_release("GROWTH", 1.25),),
+    "blocks grow by 1.7": (_release("GROWTH", 1.7),),
+    "four bins": (_release("BINS", 4.0),),
+    "nine bins": (_release("BINS", 9.0),),
+    "tables as of two arms": (_release("FREEDOM", 2.0),),
+    "tables as of five arms": (_release("FREEDOM", 5.0),),
+    "96 draws": (_release("DRAWS", 96), Change(release, "DRAWS", 96)),
+    "nine cosines, falling more slowly": (
+        Change(action_basis, "SHARES", (0.45, 0.2, 0.11, 0.075, 0.05, 0.04, 0.03, 0.025, 0.02)),
+    ),
+}
+CONFIRMED: dict[str, tuple[Change, ...]] = {}
 
 
 @contextmanager
-def changed(variant: Variant | None) -> Iterator[None]:
-    """Give a constant another value for a while."""
-    if variant is None:
+def changed(changes: tuple[Change, ...]) -> Iterator[None]:
+    """Give constants other values for a while."""
+    with ExitStack() as stack:
+        for holder, attribute, value in changes:
+            stack.callback(setattr, holder, attribute, getattr(holder, attribute))
+            setattr(holder, attribute, value)
         yield
-        return
-    before = getattr(variant.holder, variant.attribute)
-    setattr(variant.holder, variant.attribute, variant.value)
-    try:
-        yield
-    finally:
-        setattr(variant.holder, variant.attribute, before)
 
 
-def shares(variant: Variant | None, people: int, epsilon: float) -> np.ndarray[Any, Any]:
-    """Return shares (worlds, seeds) of the uplift."""
-    with changed(variant):
+def shares(
+    changes: tuple[Change, ...], stage: str, people: int, epsilon: float, policy: str = "actions"
+) -> FloatArray:
+    """Return shares (families, seeds) of the uplift."""
+    first, count = STAGES[stage]
+    with changed(changes), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return np.array(
             [
                 [
-                    run(world, "actions", people=people, epsilon=epsilon, seed=FIRST_SEED + number).share
-                    for number in range(SEEDS)
+                    run(
+                        made(f"{family}:{seed}"),
+                        policy,
+                        people=people,
+                        epsilon=epsilon,
+                        seed=seed,
+                        noise=SimulatedNoise(seed),
+                    ).share
+                    for seed in range(first, first + count)
                 ]
-                for world in PRICE_WORLDS.values()
+                for family in FAMILIES
             ]
         )
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run all variants."""
+    """Run the variants; every row is written as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args(arguments).out
-    rows: list[dict[str, Any]] = []
-    for label, (people, epsilon) in SETTINGS.items():
-        present = shares(None, people, epsilon)
-        rows.append({"setting": label, "variant": "present values", "share": float(present.mean())})
-        for variant in VARIANTS:
-            found = shares(variant, people, epsilon)
-            ahead, error = mean_and_error((found - present).ravel())
-            rows.append(
-                {
-                    "setting": label,
-                    "variant": variant.name,
+    parser.add_argument("--stage", choices=[*STAGES], nargs="*", default=[*STAGES])
+    parser.add_argument("--setting", choices=[*SETTINGS], nargs="*", default=[*SETTINGS])
+    parser.add_argument("--only", nargs="*", help="names of variants; all of the stage by default")
+    given = parser.parse_args(arguments)
+    rows: list[dict[str, Any]] = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+    for stage in given.stage:
+        every = VARIANTS if stage == "screened" else CONFIRMED
+        for setting in given.setting:
+            names = [name for name in every if given.only is None or name in given.only]
+            for name in (PRESENT, "without contexts", *names):
+                held = {(one["stage"], one["setting"], one["variant"]): one for one in rows}
+                if (stage, setting, name) in held:
+                    continue
+                policy = "for all" if name == "without contexts" else "actions"
+                found = shares(every.get(name, ()), stage, *SETTINGS[setting], policy)
+                before = np.array(held[stage, setting, PRESENT]["shares"]) if name != PRESENT else found
+                ahead, error = mean_and_error((found - before).ravel())
+                row = {
+                    "stage": stage,
+                    "setting": setting,
+                    "variant": name,
                     "share": float(found.mean()),
                     "ahead": ahead,
                     "ahead_se": error,
+                    "by_family": dict(zip(FAMILIES, (found - before).mean(axis=1).tolist(), strict=True)),
+                    "shares": found.round(5).tolist(),
                 }
-            )
-            out.write_text(
-                json.dumps({"first_seed": FIRST_SEED, "seeds": SEEDS, "rows": rows}, indent=1) + "\n"
-            )
+                rows = [*rows, row]
+                given.out.write_text(json.dumps({"stages": STAGES, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds import PRICE_WORLDS
 from reproduction.studies import prices
 from reproduction.tuning import prices as tuning
+from reproduction.tuning.price_worlds import FAMILIES, made
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
@@ -38,15 +39,33 @@ def test_a_run_earns_between_nothing_and_the_best(name):
 def test_reported_seeds_are_not_those_of_tuning():
     rows = json.loads((RESULTS / "prices.json").read_text())["rows"]
     assert min(seed for row in rows for seed in row["seeds"]) >= FIRST_REPORT_SEED
-    assert tuning.FIRST_SEED + tuning.SEEDS < FIRST_REPORT_SEED
+    assert max(first + count for first, count in tuning.STAGES.values()) < FIRST_REPORT_SEED
     main = [row for row in rows if row["setting"] == "main"]
     assert [row["world"] for row in main] == list(PRICE_WORLDS)
     assert all(len(row["seeds"]) == 20 for row in main)
 
 
-def test_a_changed_constant_is_put_back():
-    variant = tuning.VARIANTS[0]
-    before = getattr(variant.holder, variant.attribute)
-    with tuning.changed(variant):
-        assert getattr(variant.holder, variant.attribute) == variant.value
-    assert getattr(variant.holder, variant.attribute) == before
+def test_changed_constants_are_put_back():
+    changes = tuning.VARIANTS["96 draws"]
+    before = [getattr(one.holder, one.attribute) for one in changes]
+    assert before == [48, 48]
+    with tuning.changed(changes):
+        assert [getattr(one.holder, one.attribute) for one in changes] == [96, 96]
+    assert [getattr(one.holder, one.attribute) for one in changes] == before
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tuning_world_is_drawn_from_its_seed(family):
+    """Chances, their public shape and the columns come from the seed alone, and another seed has others."""
+    world, again, other = (made(f"{family}:{seed}") for seed in (5, 5, 6))
+    people = world.people(3, 200)
+    means = world.means(people)
+    assert means.shape == (200, len(world.numbers))
+    assert means.min() >= 0.0
+    assert means.max() <= 1.0
+    assert (means.max() - means.min() > 0.1) or family == "idle"
+    np.testing.assert_allclose(world.actions.valued(means), world.values(means), atol=1e-8)
+    if world.shape is not None:
+        assert (np.diff(means, axis=1) * {"increasing": 1, "decreasing": -1}[world.shape] >= -1e-12).all()
+    np.testing.assert_array_equal(again.means(again.people(3, 200)), means)
+    assert other.numbers != world.numbers or other.columns != world.columns

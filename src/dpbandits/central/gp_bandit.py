@@ -107,8 +107,13 @@ beside the candidates, predictions of the cell release left the range by up to 5
 
 OUT_OF_RANGE = (
     "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. The "
-    "releases do not fit the model: candidates may follow another law than public_decision_sets, or the "
-    "kernel may be wrong."
+    "releases do not fit the model: {cause}."
+)
+
+CAUSE = "candidates may follow another law than public_decision_sets, or the kernel may be wrong"
+CAUSE_OF_ACTIONS = (
+    "available= may have left out actions that the policy would have chosen, or outcomes may jump between "
+    "neighbouring actions"
 )
 
 HARDLY_LEARNS = (
@@ -813,7 +818,7 @@ class GPBandit(RoundPolicy):
         |---|---|
         | `release` | kind of release: "features", "cells" or "marginals" |
         | `expected_correlation` | forecast correlation of estimate and typical reward function, or None |
-        | `predictions` | lowest and highest prediction at public points of the domain |
+        | `predictions` | extremes at public points; `share_outside` is the share out of the reward range |
         | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
         | `warnings` | list of sentences: problems found in the releases, and remedies |
 
@@ -825,7 +830,8 @@ class GPBandit(RoundPolicy):
         if count and predictions["outside"]:
             low, high = self.reward_range.low, self.reward_range.high
             ends = {name: predictions[name] for name in ("lowest", "highest")}
-            warned = [OUT_OF_RANGE.format(**ends, low=low, high=high), *warned]
+            cause = CAUSE if self.actions is None else CAUSE_OF_ACTIONS
+            warned = [OUT_OF_RANGE.format(**ends, low=low, high=high, cause=cause), *warned]
         return {
             **super().diagnostics(),
             "release": self.tuning.release,
@@ -839,7 +845,11 @@ class GPBandit(RoundPolicy):
         }
 
     def _predictions(self) -> dict[str, Any]:
-        """Return the extremes of predictions at public points, and how many contradict the reward range."""
+        """Return what predictions at `PUBLIC_POINTS` public points say about the reward range.
+
+        `share_outside` is the share of predictions outside the range. `outside` is the number of those that
+        are beyond the thresholds of a warning.
+        """
         points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
         mean, sd = self._predict(points)
         low, high = self.reward_range.low, self.reward_range.high
@@ -848,6 +858,7 @@ class GPBandit(RoundPolicy):
         return {
             "lowest": float(mean.min()),
             "highest": float(mean.max()),
+            "share_outside": float(np.mean(beyond > 0.0)),
             "outside": int(np.count_nonzero(outside)),
         }
 

@@ -31,13 +31,16 @@ def policy(*, value=revenue, shape=None, bounds=None, horizon=3_000, epsilon=1.0
     return GPBandit(**arguments | changes)
 
 
-def lived(chooser, count, *, seed=0):
-    """Outcomes of people who pay up to 4 + income."""
+def lived(chooser, count, *, seed=0, offered=None):
+    """Outcomes of people who pay up to 4 + income; `offered` (20,) says which prices are available."""
     rng = np.random.default_rng(seed)
     people = {"income": rng.uniform(0, 10, count), "region": rng.choice(["north", "south", "west"], count)}
     chosen, start = np.zeros(count), 0
     for end in sorted({*(end for end in chooser.blocks if end < count), count}):
-        decided = chooser.ask_batch({name: own[start:end] for name, own in people.items()})
+        available = None if offered is None else np.tile(offered, (end - start, 1))
+        decided = chooser.ask_batch(
+            {name: own[start:end] for name, own in people.items()}, available=available
+        )
         chosen[start:end] = decided.arms
         bought = chosen[start:end] < 4 + people["income"][start:end] + rng.normal(size=end - start)
         chooser.tell_batch(decided.ids, bought.astype(float))
@@ -201,3 +204,26 @@ def test_a_category_beside_a_range_is_learned_too():
         start = end
     assert (given["channel"] == "shop").mean() > 0.9
     assert given["price"].mean() > 2.0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_diagnostics_say_how_many_predictions_leave_the_reward_range(seed):
+    """Smooth functions overshoot a steep outcome of 0 or 1 a little, without a warning."""
+    chooser = policy(epsilon=20.0, noise=dpb.SimulatedNoise(seed))
+    assert chooser.diagnostics()["predictions"]["share_outside"] == 0.0
+    lived(chooser, 3_000, seed=seed)
+    found = chooser.diagnostics()
+    assert 0.05 < found["predictions"]["share_outside"] < 0.8
+    assert found["predictions"]["lowest"] < 0.0 < 1.0 < found["predictions"]["highest"]
+    assert found["predictions"]["outside"] == 0
+    assert found["warnings"] == []
+
+
+def test_diagnostics_find_actions_that_were_left_out():
+    """The model believes that the policy chose freely, but two prices alone were available."""
+    chooser = policy()
+    lived(chooser, 3_000, offered=np.arange(20) < 2)
+    [said] = chooser.diagnostics()["warnings"]
+    assert "contradict the reward range 0 to 1" in said
+    assert "available= may have left out actions" in said
+    assert "kernel" not in said
