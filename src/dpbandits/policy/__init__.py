@@ -1,11 +1,11 @@
 """The `Policy` protocol, and the ask/tell bookkeeping that all policies share.
 
 - `Policy`: the protocol of all policies.
-- `KeptPolicy`: base class with configuration, charging, saving and loading. `RoundPolicy` adds asks and
-  tells: bookkeeping of rounds, durable releases, and a folder with a log.
+- `KeptPolicy`: base class with configuration, charges to a privacy budget, saving and loading. `RoundPolicy`
+  adds asks and tells: bookkeeping of rounds, durable releases, and a folder with a log.
 - `Decision`, `DecisionBatch`, `Receipt`: results of asks and tells.
-- `PublicCoins`: public randomness with the key (seed, purpose, round).
-- `best_choice`, `best_row`, `uniform_choice`: choice of rows from scores and coins.
+- `PublicCoins`: public randomness that is a function of seed, purpose and round.
+- `best_choice`, `best_row`, `uniform_choice`: choice of a row from scores and public randomness.
 """
 
 from dpbandits._lazy import lazy

@@ -1,8 +1,8 @@
 """`Beside`: calls in a background thread, one after the other.
 
-The thread runs only while there is work. It is not a daemon, so a process that ends waits for queued calls
-instead of stopping inside linear algebra. A forked child has no such thread: calls under way belong to the
-parent.
+The thread runs only while there is work. It is not a daemon thread, so a process that ends waits for queued
+calls instead of stopping inside linear algebra. A forked child does not have the thread: queued calls run in
+the parent only.
 """
 
 import threading
@@ -33,7 +33,7 @@ class Beside:
         return "Beside()"
 
     def begin(self, call: Callable[[], _T]) -> "Future[_T]":
-        """Queue a call, and return a future of its result. Calls run in the order of `begin`.
+        """Queue a call, and return a future of its result. Calls run in the order in which they were queued.
 
         Raises:
             RuntimeError: No thread can be started; the call is not queued.

@@ -4,10 +4,10 @@ The number of a round is the index of its ask. The rules on which guarantees res
 horizon, the contribution bound `rounds_per_user`, and that a round's reward is taken at most once and before
 its block closes.
 
-A call is refused as a whole if the horizon has too few rounds left, a decision id is unknown, or a single ask
-has no user or exceeds the user's contribution bound. Any other ask takes its round, and contributes nothing
-if it cannot be used. In a batch a user without an id takes a round of the horizon. User ids are stored only
-as digests with a secret salt.
+A call is refused as a whole, without taking a round, in three cases. The horizon has too few rounds left, a
+decision id is unknown, or a single ask has no user or exceeds the user's contribution bound. Any other ask
+takes its round, and contributes nothing if it cannot be answered. In a batch a user without an id also takes
+a round. User ids are stored only as digests with a secret salt.
 """
 
 import bisect
@@ -49,7 +49,7 @@ _LONGEST_ID = 48
 
 
 class RoundStatus(IntEnum):
-    """Status of a round."""
+    """Status of a round: what happened to its reward."""
 
     PENDING = 1
     """The round has no reward yet."""
@@ -66,14 +66,14 @@ class RoundStatus(IntEnum):
 
 
 NOBODY = bytes(_DIGEST_BYTES)
-"""Digest for a round that is refused because its user is unknown or has no rounds left."""
+"""Digest that stands for the user of a refused round, if the user is unknown or has no rounds left."""
 
 
 class UserCounts:
-    """Numbers of rounds, or rows, of every user, by digest. Ids are not stored.
+    """Numbers of rounds, or of rows, of every user, stored by digest of the user's id. Ids are not stored.
 
     Args:
-        salt: Secret key of the digests. Default: a random one.
+        salt: Secret key of the digests. Default: a random key.
     """
 
     def __init__(self, salt: bytes | None = None) -> None:
@@ -84,11 +84,11 @@ class UserCounts:
         return len(self._taken)
 
     def of(self, digest: bytes) -> int:
-        """Return the number of rounds that a user has had."""
+        """Return the number of rounds that the user with this digest has had."""
         return self._taken[digest]
 
     def digests(self, users: Iterable[object]) -> list[bytes]:
-        """Return the digests of ids. Equal ids in different spellings have one digest; see `_checks.person`.
+        """Return the digests of user ids. Spellings of one id that `_checks.person` unites have one digest.
 
         Raises:
             InvalidData: An id is missing or has another type.
@@ -96,7 +96,7 @@ class UserCounts:
         return self.digests_of([_checks.person(user) for user in users])
 
     def digests_of(self, texts: Sequence[str]) -> list[bytes]:
-        """Return the digests of texts that `_checks.person` has read."""
+        """Return the digests of ids that `_checks.person` has turned into texts."""
         begun = hashlib.blake2b(b"str:", key=self.salt, digest_size=_DIGEST_BYTES)
         found = []
         for text in texts:
@@ -106,18 +106,18 @@ class UserCounts:
         return found
 
     def had(self, digests: Sequence[bytes]) -> IntArray:
-        """Return the number of rounds that each user has had (n,)."""
+        """Return the number of rounds that each user has had, shape (n,), for n digests."""
         if not self._taken:
             return np.zeros(len(digests), dtype=np.int64)
         return np.array([self._taken[one] for one in digests], dtype=np.int64)
 
     def add(self, digests: Iterable[bytes]) -> None:
-        """Add a round for each digest except `NOBODY`."""
+        """Count one round more for each digest, except for `NOBODY`."""
         self._taken.update(digests)
         self._taken.pop(NOBODY, None)
 
     def add_rows(self, digests: Sequence[bytes], counts: IntArray) -> None:
-        """Add `counts` (n,) rounds to n distinct digests."""
+        """Count `counts` (n,) more rounds for n distinct digests."""
         had = np.flatnonzero(counts)
         if len(had) < len(digests):
             digests, counts = [digests[place] for place in had.tolist()], counts[had]
@@ -128,15 +128,15 @@ class UserCounts:
             dict.update(self._taken, rows)
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
-        """Return the sums of both counts, without changing either."""
+        """Return the sums of the counts in both objects, without changing either object."""
         return self._taken + other._taken
 
     def replace(self, taken: Counter[bytes]) -> None:
-        """Set the counts to a result of `merged`."""
+        """Replace the counts by a result of `merged`."""
         self._taken = taken
 
     def arrays(self, *, salt: str, users: str, taken: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays that `restored` reads, under these names. They are secret."""
+        """Return the secret arrays from which `restored` rebuilds the counts, under the given names."""
         digests = b"".join(self._taken)
         return {
             salt: np.frombuffer(self.salt, dtype=np.uint8).copy(),
@@ -166,21 +166,27 @@ class UserCounts:
 _IS_OPEN = np.isin(
     np.arange(max(RoundStatus) + 1), (RoundStatus.PENDING, RoundStatus.MISSED, RoundStatus.REFUSED)
 )
-"""Mask of statuses (statuses,) in which a reward may be told, whether it counts or not."""
+"""Mask over statuses that is True if a reward may still be told in this status, whether it counts or not."""
 
 
 def refuse_told() -> NoReturn:
-    """Raise AlreadyTold, for a decision that was told or abandoned before."""
+    """Raise `AlreadyTold`, because the decision's reward was told, or the decision abandoned, before."""
     raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
 
 
 def status_after(status: int, *, usable: bool, missing: bool) -> int | None:
-    """Return the `RoundStatus` of a round after its reward was told; None if it was told before."""
+    """Return the `RoundStatus` of a round after its reward is told; None if it was told before.
+
+    Args:
+        status: Status before.
+        usable: True if the reward can count.
+        missing: True if the round will never have a reward.
+    """
     return _BECOMES[2 * missing + usable][status] if _OPEN[status] else None
 
 
 def _settled() -> IntArray:
-    """Return the status after telling a reward, by (2 missing + usable, status before)."""
+    """Return a table of the status after a reward is told, by (2 missing + usable, status before)."""
     becomes = np.tile(np.arange(len(_IS_OPEN)), (4, 1))
     becomes[2:, _IS_OPEN] = RoundStatus.ABANDONED
     becomes[1::2, RoundStatus.PENDING] = RoundStatus.TOLD
@@ -193,7 +199,7 @@ _SETTLED = _settled()
 
 _OPEN: tuple[bool, ...] = tuple(_IS_OPEN.tolist())
 _BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
-"""Copies of both tables as tuples, because reading a single entry of an array is slow."""
+"""Table `_SETTLED` as tuples; like `_OPEN`, it exists because reading a single entry of an array is slow."""
 
 _PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 
@@ -201,7 +207,7 @@ _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"
 
 
 class RoundBook:
-    """The rounds of a policy, with users, chosen actions and rewards. All of it is raw data.
+    """Record of a policy's rounds, with users, chosen actions and rewards. All of it is raw data.
 
     Args:
         dim: Number of columns of an action.
@@ -210,15 +216,16 @@ class RoundBook:
         user_ids: True if every ask must name its user. If it is False and there is no contribution bound,
             named users are ignored.
         lineage: Public id of the policy, a prefix of every decision id. Each process that loads the state
-            adds its own nonce to new ids. So an id whose round was lost in a crash is never taken for the id
-            of the round that replaced it.
-        salt: Secret key of the user digests. Default: a random one.
+            also puts a random number of its own into new ids. So an id whose round was lost in a crash
+            differs from the id of the round that replaced it.
+        salt: Secret key of the user digests. Default: a random key.
 
     Attributes:
         before: Function that is called with (kind, content) before every change, as `policy.round_log` packs
             it. If it raises, the book is unchanged.
-        ended: Function from the number of asked rounds to the number of first rounds whose rewards no longer
-            count when the next round is asked; None if rewards count until rounds are closed.
+        ended: Function from the number of asked rounds to a number of rounds from the start. Rewards of
+            those rounds no longer count when the next round is asked. None if rewards count until rounds are
+            closed.
     """
 
     def __init__(
@@ -251,7 +258,7 @@ class RoundBook:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions that can still be told."""
+        """Ids of decisions whose reward can still be told and count."""
         rounds = np.flatnonzero(self._status[: self.asked] == RoundStatus.PENDING)
         return tuple(self._decision_id(int(index)) for index in rounds)
 
@@ -267,11 +274,11 @@ class RoundBook:
         Args:
             count: Number of new rounds.
             users: Id of each round's user.
-            batch: True if no user is refused because of another one. A user without an id, or without rounds
-                left, becomes `NOBODY`.
+            batch: True if one user's fault must not refuse the other users. A user without an id, or without
+                rounds left, then becomes `NOBODY`.
 
         Returns:
-            Digests of the users, for `open`; empty for a policy without user ids.
+            Digests of the users, to be passed to `open`; empty for a policy without user ids.
 
         Raises:
             HorizonExceeded: The horizon has too few rounds left.
@@ -300,7 +307,7 @@ class RoundBook:
         return digests
 
     def refuse_beyond(self, count: int) -> None:
-        """Raise HorizonExceeded if the horizon has fewer than `count` rounds left."""
+        """Raise `HorizonExceeded` if fewer than `count` rounds of the horizon are left."""
         if self.horizon is not None and self.asked + count > self.horizon:
             raise HorizonExceeded(
                 f"{count} more round(s) after {self.asked}, but the noise is calibrated to horizon "
@@ -324,7 +331,7 @@ class RoundBook:
         return limit is not None and any(had(user) + rounds > limit for user, rounds in more.items())
 
     def refuse_user(self) -> NoReturn:
-        """Raise ContributionExceeded, for a user who has no rounds left."""
+        """Raise `ContributionExceeded`, because a user has no rounds left."""
         raise ContributionExceeded(
             f"a user asked for more than rounds_per_user = {self.rounds_per_user} round(s); nothing was "
             "answered: leave this user out, or build with a larger bound"
@@ -333,12 +340,12 @@ class RoundBook:
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter B rounds, and return their decision ids. Call `check_open` first.
+        """Record B new rounds, and return their decision ids. Call `check_open` first.
 
         Args:
             digests: Digests from `check_open`.
             actions: Chosen actions (B, d), finite also for refused rounds.
-            refused: Mask of refused rounds (B,); None if none is.
+            refused: Mask of refused rounds (B,); None if no round is refused.
         """
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
@@ -346,7 +353,7 @@ class RoundBook:
         return tuple(map(self._decision_id, range(start, self.asked)))
 
     def _enter(self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None) -> int:
-        """Enter rounds as `open` does, and return the index of the first."""
+        """Record rounds without calling `before`, and return the index of the first round."""
         count = len(actions)
         start = self._place_for(count)
         self._status[start : start + count] = RoundStatus.PENDING
@@ -362,7 +369,7 @@ class RoundBook:
         return start
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
-        """Enter one round with action (d,) as `open` does, and return its decision id."""
+        """Record one round with action (d,) as `open` does, and return its decision id."""
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_one_ask(self.asked, digests, action, refused=refused))
         index = self._place_for(1)
@@ -376,7 +383,7 @@ class RoundBook:
         return decision_id
 
     def _place_for(self, count: int) -> int:
-        """Enlarge the arrays for `count` new rounds, and return the index of the first."""
+        """Enlarge the arrays for `count` new rounds, and return the index of the first new round."""
         if self.ended is not None:
             self.end()
         rounds = self.asked + count
@@ -390,15 +397,21 @@ class RoundBook:
     # -- telling --------------------------------------------------------------------------------
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the rounds (k,) of decision ids; raise UnknownDecision for one that was not issued here."""
+        """Return the round of each of k decision ids, shape (k,).
+
+        Raises:
+            UnknownDecision: An id was not issued by this policy.
+            InvalidData: `ids` is not a sequence.
+        """
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidData(f"ids: expected a sequence of decision ids, got {_checks.kind_of(ids)}")
         return np.array([self._round_of(decision_id) for decision_id in ids], dtype=np.int64)
 
     def open_among(self, rounds: IntArray) -> BoolArray:
-        """Return which of these rounds may be told now (k,); of equal rounds, the first one.
+        """Return an array (k,) that is True for rounds whose reward may be told now.
 
-        It raises nothing for a round that was told before, so that other users' rewards are taken.
+        If a round occurs several times, only its first place is True. A round that was told before is False
+        and raises no error, so that other users' rewards are taken.
         """
         fresh = np.zeros(len(rounds), dtype=np.bool_)
         fresh[np.unique(rounds, return_index=True)[1]] = True
@@ -409,14 +422,14 @@ class RoundBook:
         return np.asarray(self._status[rounds])
 
     def _becoming(self, rounds: IntArray, usable: BoolArray, missing: BoolArray) -> IntArray:
-        """Return the `RoundStatus` (k,) that rounds (k,) get by `settle`."""
+        """Return the `RoundStatus` (k,) that rounds (k,) will have after `settle`."""
         return np.asarray(_SETTLED[2 * missing + usable, self._status_of(rounds)])
 
     def round_of(self, decision_id: str) -> int:
         """Return the round of a decision that may be told now.
 
         Raises:
-            UnknownDecision: The id was not issued here.
+            UnknownDecision: The id was not issued by this policy.
             AlreadyTold: The decision was told or abandoned before.
         """
         issued, index = self._issued
@@ -437,11 +450,11 @@ class RoundBook:
     def settle(
         self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
     ) -> IntArray:
-        """Take the rewards of distinct rounds that may be told now (`open_among`).
+        """Record the rewards of distinct rounds that may be told now (`open_among`).
 
         Args:
             rounds: Rounds (k,).
-            rewards: Rewards (k,), in the range where `usable`.
+            rewards: Rewards (k,); those that are `usable` are in the reward range.
             usable: Mask of rewards that can count (k,).
             missing: Mask of rounds that will never have a reward (k,). A round that is neither usable nor
                 missing is left unchanged.
@@ -458,7 +471,7 @@ class RoundBook:
         return became
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
-        """Take the reward of one round from `round_of` as `settle` does, and return its new status."""
+        """Record the reward of one round from `round_of` as `settle` does, and return the new status."""
         if self.before is not None:
             told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing)
             self.before(round_log.TELL, told)
@@ -469,18 +482,19 @@ class RoundBook:
         return became
 
     def abandon(self, decision_id: str) -> None:
-        """Note that a decision will never have a reward."""
+        """Record that a decision will never have a reward."""
         self.settle_one(self.round_of(decision_id), 0.0, usable=False, missing=True)
 
     # -- replaying a log --------------------------------------------------------------------------
 
     def replayed(self, kind: bytes, content: bytes) -> round_log.Told | None:
-        """Apply a record of the log of rounds, unless it was applied.
+        """Apply a record of the log of rounds, unless it was applied before.
 
-        An ask is applied here. Of a tell, the rewards that are not in the book yet are returned.
+        An ask is applied here, and None is returned. For a tell, the rewards that are not recorded yet are
+        returned.
 
         Raises:
-            CorruptState: The record is malformed, or does not follow the book.
+            CorruptState: The record is malformed, or does not continue the recorded rounds.
         """
         with reading("a record of the log of rounds", CorruptState):
             if kind == round_log.ASK:
@@ -508,15 +522,17 @@ class RoundBook:
         self._enter(asked.digests, asked.actions, asked.refused)
 
     def begin_epoch(self) -> None:
-        """Give new rounds ids with this process's nonce. Replayed rounds keep their ids."""
+        """Start to use this process's random number in ids of new rounds; replayed rounds keep their ids."""
         self._epoch_starts[-1], self._issued = self.asked, (None, 0)
 
     # -- rounds for a release ---------------------------------------------------------------------
 
     def block(self, start: int, stop: int) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-        """Return rounds start..stop-1: actions (n, d), rewards (n,), mask of told and of refused ones (n,).
+        """Return actions (n, d), rewards (n,), and masks (n,) of told and of refused rounds.
 
-        Every round has a row, so that no user's place in the arrays depends on other users' reports.
+        The n rounds are start..stop-1.
+
+        Every round has a row, so that a user's place in the arrays does not depend on other users' reports.
         """
         if start < self._first_open:
             raise IndexError("these rounds were closed and their data was removed")
@@ -529,7 +545,7 @@ class RoundBook:
         return np.asarray(self._actions[rounds - self._first_open])
 
     def end(self, stop: int | None = None) -> None:
-        """Stop counting rewards of rounds before `stop`. Default: the value of `ended` now."""
+        """Stop counting rewards of rounds before `stop`. Default: the present value of `ended`."""
         if stop is None:
             stop = 0 if self.ended is None else self.ended(self.asked)
         if stop > self._ended:
@@ -538,7 +554,7 @@ class RoundBook:
             self._ended = stop
 
     def close(self, stop: int) -> None:
-        """Stop counting rewards of rounds before `stop`, and remove their actions and rewards."""
+        """Stop counting rewards of rounds before `stop`, and delete these rounds' actions and rewards."""
         if stop <= self._first_open:
             return
         self.end(stop)
@@ -548,9 +564,9 @@ class RoundBook:
         self._first_open = stop
 
     def erase(self, stop: int, point: FloatArray) -> None:
-        """Turn rounds before `stop` that are not closed into refused ones.
+        """Erase the data of rounds before `stop` that are not closed, which become refused rounds.
 
-        The public `point` (d,) replaces their actions, and their rewards are removed and do not count.
+        The public `point` (d,) replaces their actions. Their rewards are deleted and do not count.
         """
         stop = min(stop, self.asked)
         if stop > self._first_open:
@@ -561,7 +577,7 @@ class RoundBook:
     # -- saving ---------------------------------------------------------------------------------
 
     def state_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return all arrays that cannot be rebuilt from the configuration. They are secret."""
+        """Return all arrays that the configuration does not determine. They are secret."""
         open_rounds = self.asked - self._first_open
         return {
             "book_clock": np.array([self.asked, self._first_open], dtype=np.int64),
@@ -574,7 +590,7 @@ class RoundBook:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over the arrays of `state_arrays`."""
+        """Replace the recorded rounds by the arrays of a `state_arrays` result."""
         with reading("the rounds of a saved policy", CorruptState):
             asked, first_open = (int(value) for value in arrays["book_clock"])
             status = np.array(arrays["book_status"], dtype=np.uint8)
@@ -604,7 +620,7 @@ class RoundBook:
 
 
 def _grown(array: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
-    """Return a copy padded with zeros to at least `length`, and to at least twice its size."""
+    """Return a copy of an array, padded with zeros to at least `length` and at least twice its length."""
     capacity = max(length, 2 * len(array), _FIRST_CAPACITY)
     grown = np.zeros((capacity, *array.shape[1:]), dtype=array.dtype)
     grown[: len(array)] = array

@@ -1,10 +1,8 @@
-"""Public randomness with the key (seed, purpose, round), and choices from it.
+"""Public randomness that is a function of seed, purpose and round, and choices of rows from it.
 
 All public randomness of a policy (exploration, Thompson sampling, ties) comes from here, never from the
 noise source. A draw at round t is a function of (seed, purpose, t) alone. It does not depend on the number
-of draws or the ties of other rounds, nor on anybody's data.
-
-A row is chosen uniformly by coins, or by scores, with coins for ties.
+of draws or the ties of other rounds, nor on anybody's data. A coin is a uniform number in (0, 1).
 """
 
 import hashlib
@@ -38,7 +36,7 @@ _HALF_STEP = 2.0**-54  # centres a 53-bit uniform inside its cell, away from 0 a
 
 
 class PublicCoins:
-    """Counter-based coins for public choices.
+    """Public random numbers from a counter-based generator.
 
     Args:
         seed: Public seed, 0 <= seed < 2**128.
@@ -62,9 +60,9 @@ class PublicCoins:
         return f"PublicCoins(seed={self.seed})"
 
     def uniform(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
-        """Return uniforms in (0, 1) for rounds start..stop-1, shape (stop - start, draws).
+        """Return uniform numbers in (0, 1) for rounds start..stop-1, shape (stop - start, draws).
 
-        Always use the same number of `draws` for a `purpose`.
+        Use the same number of `draws` in all calls with one `purpose`.
         """
         first, last = operator.index(start), operator.index(stop)
         if not 0 <= first <= last or draws < 1:
@@ -84,9 +82,9 @@ class PublicCoins:
         return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
 
     def _begun(self, key: NDArray[np.uint64], used: np.random.Philox | None) -> np.random.Philox:
-        """Return a generator with this key, at its beginning. It reuses `used` or the oldest generator.
+        """Return a generator at the beginning of the stream with this key; reuse `used` or an old one.
 
-        A new generator would read a seed, which is never used, from the operating system.
+        A new generator would read an unnecessary seed from the operating system.
         """
         if used is None and len(self._streams) >= _STREAMS_KEPT:
             used, _ = self._streams.pop(next(iter(self._streams)))  # the least recently used one
@@ -97,9 +95,9 @@ class PublicCoins:
         return used
 
     def normal(self, purpose: str, start: int, stop: int, draws: int) -> FloatArray:
-        """Return standard normals for rounds start..stop-1, shape (stop - start, draws).
+        """Return standard normal numbers for rounds start..stop-1, shape (stop - start, draws).
 
-        They are the inverse distribution function at `uniform`.
+        They are the inverse normal distribution function of `uniform`.
         """
         normals: FloatArray = ndtri(self.uniform(purpose, start, stop, draws))
         return normals
@@ -108,12 +106,12 @@ class PublicCoins:
 def uniform_choice(
     coins: FloatArray, n_candidates: int, available: BoolArray | None
 ) -> tuple[IntArray, FloatArray]:
-    """Return a row chosen uniformly among the available ones (B,), and its probability (B,).
+    """Choose a row of each decision set uniformly, and return rows (B,) and their probabilities (B,).
 
     Args:
-        coins: Uniforms in (0, 1), shape (B,).
-        n_candidates: Number of rows of each set, n.
-        available: Mask of available rows (B, n); None if all are.
+        coins: Public uniform numbers in (0, 1), shape (B,).
+        n_candidates: Number n of rows of each set.
+        available: Mask of available rows (B, n), among which the choice is made; None if all are available.
     """
     if available is None:
         indices = np.floor(coins * n_candidates).astype(np.int64)
@@ -126,13 +124,13 @@ def uniform_choice(
 
 
 def best_row(scores: FloatArray, coin: Callable[[], float]) -> int:
-    """Return the row with the highest score (n,) of one set. `coin` is called only for a tie."""
+    """Return the row with the highest score, for scores (n,); `coin` is called for a number only in a tie."""
     index = _only_best(scores)
     return int(best_choice(scores[None], np.array([coin()]), None)[0]) if index is None else index
 
 
 def _only_best(scores: FloatArray) -> int | None:
-    """Return the row of the highest score (n,); None if several tie, or if a score is NaN."""
+    """Return the row with the highest score (n,); None if several rows tie, or if a score is NaN."""
     index = int(scores.argmax())
     best = scores.item(index)
     least = min(best - TIE, best * (1.0 - TIE), best * (1.0 + TIE))  # as in `_tied`
@@ -140,7 +138,7 @@ def _only_best(scores: FloatArray) -> int | None:
 
 
 def _tied(scores: FloatArray) -> BoolArray:
-    """Return which scores (B, n) tie with the best of their set, which is included; none if one is NaN."""
+    """Return a mask (B, n) of scores that tie with the best of their set; False in sets with a NaN."""
     best = scores.max(axis=1, keepdims=True)
     # An infinite best score gives an infinite threshold, so infinite scores tie with it.
     least = np.minimum(best - TIE, np.minimum(best * (1.0 - TIE), best * (1.0 + TIE)))
@@ -148,14 +146,14 @@ def _tied(scores: FloatArray) -> BoolArray:
 
 
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
-    """Return the row with the highest score of each set (B,).
+    """Return the row with the highest score in each decision set, shape (B,).
 
-    A NaN score counts as the lowest if there is a mask, so a row that is not available is never chosen.
+    If there is a mask, a NaN score counts as the lowest, so a row that is not available is never chosen.
 
     Args:
         scores: Scores (B, n).
-        coins: Public uniforms (B,), which break ties within `TIE`.
-        available: Mask of available rows (B, n); None if all are.
+        coins: Public uniform numbers (B,), which break ties within `TIE`.
+        available: Mask of available rows (B, n); None if all are available.
     """
     if len(scores) == 1 and available is None:  # fast path for the common case
         index = _only_best(scores[0])

@@ -1,9 +1,9 @@
 """Deadlines of blocks: a number of rounds, or a time, after a block's last ask.
 
 Rewards arrive later than decisions. The release of a block waits for `reporting_delay`, and rewards that
-arrive before it count. The time of a release must not depend on anybody's data. So rounds are counted by
-asks, and time is taken from asks too: `ask(..., at=...)`, or the wall clock. The time of a reward affects
-that reward only. The guarantee does not hide that somebody asked, and when.
+arrive before the release count. The time of a release must not depend on anybody's data. So rounds are
+counted by asks, and time is also read at asks: `ask(..., at=...)`, or the wall clock. The time of a reward
+affects that reward only. The guarantee does not hide whether and when somebody asked.
 
 Choose a delay within which almost every reward arrives (a day for clicks, a month for returned parcels). A
 longer delay costs no privacy and no noise, but decisions rest on older releases. A shorter delay drops late
@@ -29,7 +29,11 @@ __all__ = ["Deadlines", "check_delay", "delay_from_config", "times_of"]
 
 
 def check_delay(delay: object) -> int | timedelta:
-    """Return a delay of at least zero, in rounds or as a time; raise InvalidParameter for anything else."""
+    """Return a delay of at least zero, in rounds or as a `timedelta`.
+
+    Raises:
+        InvalidParameter: The delay is negative or has another type.
+    """
     if not isinstance(delay, timedelta):
         return _checks.integer(delay, name="reporting_delay", minimum=0)
     if delay < timedelta(0):
@@ -38,7 +42,7 @@ def check_delay(delay: object) -> int | timedelta:
 
 
 def delay_from_config(delay: Any) -> int | timedelta:
-    """Return the delay in a configuration, which is a number of rounds or {"seconds": ...}."""
+    """Return the delay that a configuration holds as a number of rounds or as {"seconds": ...}."""
     return timedelta(seconds=delay["seconds"]) if isinstance(delay, Mapping) else int(delay)
 
 
@@ -63,7 +67,15 @@ def seconds_of(at: object) -> float:
 
 
 def times_of(at: object, count: int) -> FloatArray:
-    """Return `count` times in seconds (count,) from one time or from `count` times; see `seconds_of`."""
+    """Return `count` times in seconds, shape (count,).
+
+    Args:
+        at: One time for all, or `count` times; see `seconds_of`.
+        count: Number of times.
+
+    Raises:
+        InvalidData: The number of times is another one, or a time is invalid.
+    """
     several: Any = at
     if not hasattr(type(at), "__len__") or isinstance(at, str | Mapping):
         return np.full(count, seconds_of(at))
@@ -73,15 +85,15 @@ def times_of(at: object, count: int) -> FloatArray:
 
 
 class Deadlines:
-    """Deadlines of blocks.
+    """Deadlines after which the blocks of a policy are released.
 
     Args:
-        ends: Round indices at which blocks end, increasing.
+        ends: Number of rounds up to the end of each block, increasing.
         delay: Number of rounds, or time, for which a block waits for its rewards.
 
     Attributes:
         timed: True if the delay is a time.
-        boundaries: Numbers of asked rounds at which blocks may be due for the first time.
+        boundaries: Number of asked rounds from which each block may be due.
 
     Example:
         >>> Deadlines([10, 20], 5).due(15)
@@ -107,18 +119,20 @@ class Deadlines:
         return f"Deadlines({len(self.ends)} blocks, {delay})"
 
     def advance(self, at: object) -> None:
-        """Advance the clock of the asks to `at`, by default the wall clock. The clock never goes back."""
+        """Advance the clock of the asks to `at`, by default to the wall clock; it never goes back."""
         if self.timed or at is not None:
             self._now = max(self._now, time.time() if at is None else seconds_of(at))
 
     def note(self, asked: int) -> None:
-        """Note that `asked` rounds were asked: the current time ends the blocks that have newly ended."""
+        """Record the clock's time as the end of blocks whose last of `asked` rounds was asked since the last
+        call.
+        """
         if self.timed:
             ended = self._ended[: bisect_right(self.ends, asked)]
             ended[np.isnan(ended)] = self._now
 
     def due(self, asked: int) -> int:
-        """Return the number of blocks that are due after `asked` rounds."""
+        """Return the number of blocks whose deadline has passed, after `asked` rounds."""
         if not self.timed:
             return bisect_right(self.boundaries, asked)
         self.note(asked)  # a block whose end was lost in a crash ends now: its release waits longer
@@ -126,7 +140,7 @@ class Deadlines:
         return int(np.argmax(waiting)) if waiting.any() else len(self.ends)
 
     def late(self, rounds: IntArray, at: FloatArray) -> BoolArray:
-        """Return which rewards (k,) come after their block's deadline.
+        """Return an array (k,) that is True for rewards that come after their block's deadline.
 
         Args:
             rounds: Rounds of the rewards (k,).
@@ -137,11 +151,11 @@ class Deadlines:
         return np.asarray(at > deadlines) if self.timed else np.zeros(len(rounds), dtype=np.bool_)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of a saved state: times of asks, which are public."""
+        """Return the arrays of a saved state, which are the public times of asks."""
         return {"deadlines": np.append(self._ended, self._now)} if self.timed else {}
 
     def restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over the arrays of a saved state. A state without them has no times."""
+        """Restore the arrays of a saved state; a state without them has no times."""
         if self.timed and "deadlines" in arrays:
             kept = np.array(arrays["deadlines"], dtype=np.float64)
             if kept.shape != (len(self.ends) + 1,):

@@ -1,6 +1,6 @@
 """`Decision`, `DecisionBatch` and `Receipt`: results of asks and tells.
 
-Under joint differential privacy a decision may be shown to its own user only, so its `repr` shows only the
+Under joint differential privacy a decision may be shown to its own user only. So its `repr` shows only its
 id.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Answers", "Decision", "DecisionBatch", "Receipt", "one_decision"]
 Answers: TypeAlias = tuple[
     tuple[str, ...], IntArray, FloatArray, FloatArray | None, BoolArray, tuple[Label, ...]
 ]
-"""Type of the fields of a `DecisionBatch`, in order."""
+"""Type of the fields of a `DecisionBatch`, as a tuple in their order."""
 
 
 class Receipt(Enum):
@@ -30,14 +30,15 @@ class Receipt(Enum):
     COUNTED = "counted"
     """The reward counts."""
     LATE = "late"
-    """The reward was dropped, as the guarantee requires, because its block had been released."""
+    """The reward was dropped, because its block had been released. The guarantee requires this."""
     ABANDONED = "abandoned"
-    """The reward was missing (None, NaN): the decision never has a reward and contributes nothing."""
+    """The reward was missing (None or NaN): the decision will never have a reward and contributes nothing."""
     REFUSED = "refused"
-    """The reward does not count: it is not a number in the range, and may be told again; or its decision was
-    refused; or the decision was told before."""
+    """The reward does not count, for one of three reasons. It is not a number in the range, and may be told
+    again; or the decision was refused; or the decision was told before.
+    """
     QUEUED = "queued"
-    """The service was not reached: the reward waits on this machine's disk (`dpbandits.client`)."""
+    """The service could not be reached; the reward is stored on this machine's disk (`dpbandits.client`)."""
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -46,11 +47,11 @@ class Decision(Seen):
 
     Attributes:
         id: Id of the decision, for `tell` and `abandon`.
-        index: Position of the chosen row among the candidates. It is 0 if the ask had no candidates and chose
-            from the whole domain, and -1 if a batch refused the candidates.
-        action: Chosen row (d,). For a policy with `actions`: the number or category, or a dict of several
-            columns.
-        propensity: Probability of this choice given all public information; None if unknown.
+        index: Position of the chosen row among the candidates. It is 0 if the ask had no candidates and
+            chose from the whole domain, and -1 if a batch refused the candidates.
+        action: Chosen row (d,). For a policy with `actions` it is a number or category, or a dict with one
+            entry per action column.
+        propensity: Probability of this choice given all public information; None if it is not known.
         arm: Label of the chosen arm; None for a policy without `arms`.
     """
 
@@ -89,11 +90,11 @@ class DecisionBatch(Seen):
         ids: Ids of the B decisions.
         indices: Positions of the chosen rows (B,).
         actions: Chosen rows (B, d).
-        propensities: Probabilities of the choices (B,), or None; see `Decision.propensity`.
+        propensities: Probabilities of the choices (B,), or None if not known; see `Decision.propensity`.
         refused: Mask (B,) of decision sets that could not be answered. Their index is -1, and their action
-            and propensity are NaN. Each took a round, and its reward does not count.
+            and propensity are NaN. Each of them took a round, whose reward does not count.
         labels: Labels of all arms; empty for a policy without `arms`.
-        choices: All actions, by code, of a policy with `actions`; empty otherwise.
+        choices: All actions of a policy with `actions`, in the order of their codes; otherwise empty.
     """
 
     ids: tuple[str, ...]
@@ -110,7 +111,9 @@ class DecisionBatch(Seen):
 
     @property
     def arms(self) -> tuple[Label | None, ...]:
-        """Labels of the chosen arms of the B decisions; None for a refused set, or without `arms`."""
+        """Label of the chosen arm of each of B decisions; None for a refused set, or for a policy without
+        `arms`.
+        """
         chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
         return tuple(
             self.labels[int(arm)] if self.labels and not refused else None for arm, refused in chosen
@@ -118,7 +121,7 @@ class DecisionBatch(Seen):
 
     @property
     def chosen(self) -> tuple[Any, ...]:
-        """Every decision's `action`, of a policy with `actions`; None for a refused set."""
+        """Chosen action of each of B decisions of a policy with `actions`; None for a refused set."""
         chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
         return tuple(
             copy(self.choices[int(code)]) if self.choices and not refused else None
@@ -140,7 +143,7 @@ class DecisionBatch(Seen):
 
 
 def one_decision(answers: Answers, position: int = 0, choices: tuple[Any, ...] = ()) -> Decision:
-    """Return one decision of a batch, with copies of its values only, so that it does not keep the others."""
+    """Return one decision of a batch, as copies, so that it does not keep the batch in memory."""
     ids, indices, actions, propensities, refused, labels = answers
     action = np.array(actions[position])
     propensity = None if propensities is None else float(propensities[position])
@@ -150,5 +153,5 @@ def one_decision(answers: Answers, position: int = 0, choices: tuple[Any, ...] =
 
 
 def _arm(labels: tuple[Label, ...], action: FloatArray, *, refused: bool) -> Label | None:
-    """Return the label of the arm whose code is the last column of an action (d,)."""
+    """Return the label of the arm whose code is the last column of an action (d,); None if there is none."""
     return labels[int(action[-1])] if labels and not refused else None

@@ -1,6 +1,6 @@
 """`KeptPolicy`: base class of policies, with configuration, charging, saving and loading.
 
-A subclass defines what to save. Its guarantee and status follow from the log of its releases.
+A subclass defines which arrays to save. Guarantee and status follow from the log of the policy's releases.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -43,8 +43,8 @@ class PolicyOptions(TypedDict, total=False):
         seed: Seed of the public randomness. Default: 0.
         noise: Source of noise. Default: `SecureNoise()`. `SimulatedNoise(seed)` is for studies and protects
             nobody.
-        account: Account such as `ledger.account("people")`. It is charged for the guarantee before anything
-            is drawn, and its ledger refuses a second copy of a saved state.
+        account: Account of a privacy budget, such as `ledger.account("people")`. It is charged for the
+            guarantee before any noise is drawn. Its ledger refuses a second copy of a saved state.
     """
 
     seed: Seed
@@ -66,7 +66,7 @@ _INSTEAD = {
     "ask": "learn(...), then publish() or answer(context); a policy that asks is GPBandit",
     "absorb": f"{_TELL}: reports are of `local`",
 }
-"""Names in other libraries or trust models, and the name to use here instead."""
+"""Argument names of other libraries or trust models, with the name to use here for each."""
 
 
 class KeptPolicy(metaclass=ABCMeta):
@@ -76,16 +76,16 @@ class KeptPolicy(metaclass=ABCMeta):
     twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
 
     Args:
-        reward_range: Public (low, high) of rewards. `RewardRange(low, high, clip=True)` replaces a reward
-            outside by the nearer bound, instead of refusing it.
+        reward_range: Public bounds (low, high) of rewards. `RewardRange(low, high, clip=True)` replaces a
+            reward outside the bounds by the nearer bound, instead of refusing it.
         horizon: Largest number of rounds or rows that count; None if no noise depends on it.
-        privacy: Guarantee; it also says whether users are named. None for a policy without guarantee and
-            noise.
+        privacy: Privacy definition to satisfy, which also says whether asks name their user. None for a
+            policy without guarantee and noise.
         seed, noise, account: See `PolicyOptions`.
     """
 
     kind: ClassVar[str]
-    """Name in configurations and state files: package and class."""
+    """Name of the class in configurations and state files: package and class."""
     config_type: ClassVar[str] = ""
     config_label: ClassVar[str] = "policy"
     config_omits: ClassVar[frozenset[str]] = frozenset({"account"})
@@ -100,11 +100,13 @@ class KeptPolicy(metaclass=ABCMeta):
     menu: Menu | None
     """Menu of contexts and arms; None for a policy without `arms`."""
     noise: NoiseSource | None
-    """Source of noise. The position of a simulated source is part of the state."""
+    """Source of noise; None for a policy without noise. The position of
+    a simulated source is part of the state.
+    """
     open_ended: bool = False
-    """True if no horizon was given, so that it is the largest that the arithmetic allows."""
+    """True if no horizon was given, so that the horizon is the largest that the arithmetic allows."""
     state_version: ClassVar[int] = 1
-    """Version of the layout of this policy's state."""
+    """Version of the layout of this class's saved state."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -132,7 +134,7 @@ class KeptPolicy(metaclass=ABCMeta):
         return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
-        """Return `repr` and the whole guarantee as HTML, for a notebook."""
+        """Return the repr and the whole guarantee as HTML, for a notebook."""
         return as_html(self)
 
     def __reduce__(self) -> NoReturn:
@@ -146,10 +148,10 @@ class KeptPolicy(metaclass=ABCMeta):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Guarantee, with its assumptions."""
+        """Guarantee of this policy, with its assumptions."""
 
     def _shown(self, **progress: int) -> str:
-        """Return the repr: the guarantee's numbers, the horizon and public numbers of progress."""
+        """Return the repr: epsilon and delta, the horizon, and public numbers of progress."""
         horizon = "open" if self.open_ended or self.horizon is None else self.horizon
         promise = {name: getattr(self.privacy, name, None) for name in ("epsilon", "delta")}
         return said(self, **promise, horizon=horizon, **progress, lineage=self._holder.lineage[:8])
@@ -161,18 +163,18 @@ class KeptPolicy(metaclass=ABCMeta):
 
     @abstractmethod
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return all arrays that cannot be rebuilt from the configuration. They are secret."""
+        """Return all arrays that the configuration does not determine. They are secret."""
 
     @abstractmethod
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over the arrays of `_arrays`. Missing or malformed arrays may raise any of Python's errors."""
+        """Restore the arrays of `_arrays`. Missing or malformed arrays may raise any built-in error."""
 
     @in_turn
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the whole state to `path` now, and at every release from now on.
+        """Write the whole state to `path` now, and at every later release.
 
-        The file has raw statistics and mode 0600. Protect it as you protect the data, or seal it with a
-        `key`. `dpbandits.state.holder.Holder.save` says what happens after a failure.
+        The file contains raw statistics and has mode 0600. Protect it as you protect the data, or encrypt it
+        with a `key`. `dpbandits.state.holder.Holder.save` says what happens after a failure.
         """
         self._charge()  # before saving, so that a later `load` need not know the account
         self._holder.save(path, key=key)
@@ -191,16 +193,16 @@ class KeptPolicy(metaclass=ABCMeta):
         )
 
     def _noise_position(self) -> int:
-        """Return the position of a simulated source after all draws that are in the state; else 0."""
+        """Return the position of a simulated noise source after all draws that the state contains; else 0."""
         return self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
 
     def to_config(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary, from which `from_config` builds an equal policy."""
+        """Return the configuration for JSON; `from_config` builds an equal policy from it."""
         return config_of(self)
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constructor's arguments in a configuration, parsed."""
+        """Return the constructor's arguments that a configuration holds, parsed."""
         return arguments_of(cls, config)
 
     @classmethod
@@ -209,17 +211,18 @@ class KeptPolicy(metaclass=ABCMeta):
 
         Args:
             config: Configuration from `to_config`.
-            **runtime: Arguments that no configuration has (`account`), or that replace its values (`noise`).
+            **runtime: Arguments that a configuration never holds (`account`), or that replace its values
+            (`noise`).
         """
         with reading(f"a configuration of {cls.kind}"):
             return cls(**(cls.arguments(config) | runtime))
 
     def _uses(self) -> tuple[Release, ...]:
-        """Return all uses of noise; the default is none."""
+        """Return all purposes for which this policy draws noise; the default is none."""
         return ()
 
     def _enter_release(self, use: Release, number: int) -> None:
-        """Enter a release into the log, before its noise is drawn; see `Holder.record`."""
+        """Record a release in the log before its noise is drawn; see `Holder.record`."""
         terms = terms_of_release(use.record, use.noise)
         self._holder.record(use.purpose, number, terms, charge=use.charge)
 
@@ -234,19 +237,19 @@ class KeptPolicy(metaclass=ABCMeta):
         adopt: bool = False,
         key: StateKey | None = None,
     ) -> Self:
-        """Load a saved policy, which continues on the terms with which it was saved.
+        """Load a saved policy, which continues with the guarantee and the account with which it was saved.
 
-        With a ledger the returned policy is the only one that continues. Every other copy, running or not, is
-        refused from now on.
+        With a ledger the returned policy is the only copy that can continue. The ledger refuses all other
+        copies, running or not.
 
         Args:
             path: Path of the saved state.
-            ledger: Ledger with which the state was saved; required if there was one. The state names the
-                account that is charged.
+            ledger: Ledger with which the state was saved; required if there was one. The state contains the
+                name of the account that is charged.
             account: Account to charge for a state that was saved without a ledger. Pass it instead of
                 `ledger`.
-            adopt: True lets the ledger accept a state that was saved without one. You must then know that no
-                other copy has continued.
+            adopt: True lets the ledger accept a state that was saved without a ledger. You must then know
+                that no other copy has continued.
             key: Key with which the state was saved.
 
         Raises:
@@ -298,8 +301,8 @@ class KeptPolicy(metaclass=ABCMeta):
         return policy
 
     def _check_log(self) -> None:
-        """Raise an error if a release is missing in the log, or has weaker terms than the guarantee."""
+        """Raise an error if the log lacks a release, or shows weaker terms than the guarantee."""
         check_releases(self._holder.log, self._uses(), privacy=self.privacy)
 
     def _charge(self) -> None:
-        """Charge the account before the first release. The default does nothing: each use charges itself."""
+        """Charge the account before the first release; by default nothing, as each release is charged."""

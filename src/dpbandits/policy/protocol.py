@@ -13,12 +13,12 @@ __all__ = ["Policy"]
 
 @runtime_checkable
 class Policy(Protocol):
-    """A policy chooses among candidates or arms, learns from rewards, and states its guarantee.
+    """Interface of policies, which choose candidates or arms, learn from rewards and have a guarantee.
 
     The argument of an ask is a decision set (n, d) or one user's context. A batch has decision sets
     (B, n, d), or contexts of B users; see `RoundPolicy`. Without an argument a policy chooses from its whole
-    domain. Rewards are in the units of the policy's `reward_range`. The number of a round is the index of its
-    ask, from 0.
+    domain. Rewards are in the units of the policy's `reward_range`. The number of a round is the index of
+    its ask, from 0.
     """
 
     @property
@@ -32,10 +32,10 @@ class Policy(Protocol):
     def ask(
         self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
     ) -> Decision:
-        """Choose one row or arm."""
+        """Choose one row or arm for one user."""
 
     def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
-        """Tell the reward of a decision. A late reward is dropped, with the receipt `LATE`."""
+        """Record the reward of a decision. A late reward is dropped, with the receipt `LATE`."""
 
     def ask_batch(
         self,
@@ -45,26 +45,26 @@ class Policy(Protocol):
         available: Any = None,
         at: object = None,
     ) -> DecisionBatch:
-        """Choose for B users, all from the current releases."""
+        """Choose for B users, all from the same releases."""
 
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: FloatArray, *, at: object = None
     ) -> tuple[Receipt, ...]:
-        """Tell the rewards (B,) of several decisions."""
+        """Record the rewards (B,) of several decisions, and return their receipts."""
 
     def abandon(self, decision_id: str) -> None:
-        """Declare that a decision will never have a reward."""
+        """Record that a decision will never have a reward."""
 
     def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
-        """Declare that several decisions will never have a reward."""
+        """Record that several decisions will never have a reward."""
 
     def recommend(self, brought: Any = None) -> Any:
-        """Return the row, or the arm's label, with the best predicted reward, from released statistics."""
+        """Return the row, or the label of the arm, with the best reward that is predicted from releases."""
 
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the expected reward, from releases only.
+        """Return mean and standard deviation of the expected reward, computed from releases only.
 
-        The shape is (n,) for n points, and (n, K) for n contexts and K arms.
+        Their shape is (n,) for n points, and (n, K) for n contexts and K arms.
         """
 
     def warm_start(
@@ -76,7 +76,7 @@ class Policy(Protocol):
         """Return released quantities, which are safe to log."""
 
     def to_config(self) -> dict[str, Any]:
-        """Return the policy's public configuration as JSON."""
+        """Return the policy's public configuration for JSON."""
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -87,4 +87,4 @@ class Policy(Protocol):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Load a saved policy, which continues where it was."""
+        """Load a saved policy, which continues where the saved one was."""

@@ -1,11 +1,11 @@
-"""Records of the log of rounds: the asks and tells since the last saved state.
+"""Records of the log of rounds, which contains the asks and tells since the last saved state.
 
 | kind | content, little-endian |
 |---|---|
 | `A` (ask) | first round, number of rounds, action columns, flag for digests; digests, refused, actions |
 | `T` (tell) | number of tells; rounds, rewards, and two flags of each: usable, missing |
 
-Records are raw data. Nothing in them is executed. Their lengths are checked.
+Records are raw data. Reading them checks their lengths and executes nothing.
 """
 
 import struct
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Rewards (k,) that were told together; see `RoundBook.settle`."""
+    """Rewards (k,) that were told in one call; see `RoundBook.settle` for the fields."""
 
     rounds: IntArray
     rewards: FloatArray
@@ -59,7 +59,14 @@ class Told(NamedTuple):
 def pack_ask(
     start: int, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
 ) -> bytes:
-    """Pack the rounds from `start` with their actions (B, d) and users' digests, one a round or none."""
+    """Return the record of B rounds from round `start`.
+
+    Args:
+        start: First round.
+        digests: Digest of each round's user; empty without user ids.
+        actions: Chosen actions (B, d).
+        refused: Mask of refused rounds (B,); None if no round is refused.
+    """
     count, dim = actions.shape
     flags = np.zeros(count, dtype=np.bool_) if refused is None else refused
     head = _ASK.pack(start, count, dim, bool(digests))
@@ -67,13 +74,17 @@ def pack_ask(
 
 
 def pack_one_ask(start: int, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> bytes:
-    """Pack one round with action (d,) as `pack_ask` does, but faster."""
+    """Return the record of one round with action (d,) as `pack_ask` does, but faster."""
     head = _ASK.pack(start, 1, len(action), bool(digests))
     return b"".join((head, *digests, b"\1" if refused else b"\0", action.astype(_NUMBER).tobytes()))
 
 
 def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
-    """Unpack a record of `pack_ask`; raise ValueError or struct.error for anything else."""
+    """Return the content of a record of `pack_ask`.
+
+    Raises:
+        ValueError, struct.error: The bytes are not such a record.
+    """
     start, count, dim, named = _ASK.unpack_from(content)
     used = count * digest_bytes if named else 0
     rest = memoryview(content)[_ASK.size :]
@@ -86,19 +97,23 @@ def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
 
 
 def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray) -> bytes:
-    """Pack the rewards (k,) of rounds (k,). Unusable rewards are not stored."""
+    """Return the record of rewards (k,) of rounds (k,). Unusable rewards are not stored."""
     kept = np.where(usable, rewards, 0.0)
     parts = (rounds.astype(_ROUND), kept.astype(_NUMBER), usable.astype(_FLAG), missing.astype(_FLAG))
     return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts)
 
 
 def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> bytes:
-    """Pack the reward of one round as `pack_tell` does, but faster."""
+    """Return the record of one round's reward as `pack_tell` does, but faster."""
     return _ONE_TELL.pack(1, index, reward if usable else 0.0, usable, missing)
 
 
 def unpack_tell(content: bytes) -> Told:
-    """Unpack a record of `pack_tell`; raise ValueError or struct.error for anything else."""
+    """Return the content of a record of `pack_tell`.
+
+    Raises:
+        ValueError, struct.error: The bytes are not such a record.
+    """
     (count,) = _TELL.unpack_from(content)
     rest = memoryview(content)[_TELL.size :]
     if len(rest) != _TOLD_BYTES * count:

@@ -1,9 +1,9 @@
 """`RoundPolicy`: base class of policies that answer round by round.
 
-It keeps the book of rounds, charges the ledger before the first answer, and makes every release durable
-before it is used. It can log every event in a folder. A subclass defines how to choose (`_choose`) and to
-predict (`_predict`), how to learn (`_learn`) or to release (`_is_due`, `_release`, `_rounds_out`, `_fit`),
-and what to save.
+The class records rounds in a `RoundBook`, charges the ledger before the first answer, and makes every
+release durable before it is used. It can log every event in a folder. A subclass defines how to choose
+(`_choose`) and to predict (`_predict`), how to learn (`_learn`) or to release (`_is_due`, `_release`,
+`_rounds_out`, `_fit`), and which arrays to save.
 """
 
 import math
@@ -48,7 +48,7 @@ _RECEIPTS: dict[int, Receipt] = {
     RoundStatus.LATE: Receipt.LATE,
     RoundStatus.ABANDONED: Receipt.ABANDONED,
 }
-"""Receipts by the status of a round after its reward was told. Any other status gives `REFUSED`."""
+"""Receipt for each status of a round after its reward was told. Other statuses give `REFUSED`."""
 
 _PLAIN = (float, np.float64, bool)
 """Types of rewards that convert to float without loss."""
@@ -56,27 +56,27 @@ _PLAIN = (float, np.float64, bool)
 _TOLD = int(RoundStatus.TOLD)
 
 _EXACT = 1 << 53
-"""Largest integer up to which every integer is a float without rounding."""
+"""Largest integer n for which float64 represents all integers up to n exactly."""
 
 
 class RoundPolicy(KeptPolicy):
-    """A policy that chooses among candidate rows, or among a few arms for users with contexts.
+    """Base class of policies that choose among candidate rows, or among arms for users with contexts.
 
-    With `contexts` and `arms` an ask has a context. Its candidate rows are the context with each arm; see
-    `Menu`.
+    With `contexts` and `arms` an ask brings a context. Its candidate rows are the context joined with each
+    arm; see `Menu`.
 
     Args:
         domain: Public set in which every candidate row must lie.
-        contexts: Public columns of a user's context, instead of `domain`.
+        contexts: Public columns of a user's context; given instead of `domain`.
         arms: Labels of the arms: texts, numbers or booleans, all different.
-        actions: Numbers to choose from, instead of arms; see `tables.Actions`.
+        actions: Numbers to choose from; given instead of `arms`; see `tables.Actions`.
         reward_range, horizon, privacy, **options: See `KeptPolicy`.
 
     Attributes:
         menu: Menu of `contexts` and `arms`; None for a policy with a domain.
         public_point: Public point of the domain (d,), recorded as the action of a refused round.
-        features: Features in whose coordinates the policy learns; None without features. Their basis is part
-            of the state.
+        features: Features whose weights the policy learns; None without features. Their basis is part of the
+            saved state.
     """
 
     features: Features | None = None
@@ -133,7 +133,7 @@ class RoundPolicy(KeptPolicy):
         """Return the policy's public configuration as JSON.
 
         Raises:
-            InvalidParameter: The value or bounds of actions are functions, which are not written.
+            InvalidParameter: The value or bounds of actions are functions, which JSON cannot hold.
         """
         if self.menu is None:
             other: tuple[str, ...] = ("contexts", "arms", "actions")
@@ -154,34 +154,34 @@ class RoundPolicy(KeptPolicy):
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        """Return indices (B,), and propensities (B,) or None, for decision sets (B, n, d).
+        """Choose a row of each decision set; return indices (B,), and propensities (B,) or None.
 
         Args:
             candidates: Decision sets (B, n, d).
-            available: Mask of available rows (B, n); None if all are.
-            start: Round of the first set; the others follow.
+            available: Mask of available rows (B, n); None if all are available.
+            start: Round of the first set; the other sets have the rounds after it.
         """
 
     def _choose_one(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[int, float | None]:
-        """Choose from one decision set (n, d) as `_choose` does. A subclass may define a faster way."""
+        """Choose a row of one decision set (n, d) as `_choose` does. A subclass may define a faster way."""
         offered = None if available is None else available[None]
         indices, propensities = self._choose(candidates[None], offered, start)
         return int(indices[0]), None if propensities is None else float(propensities[0])
 
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
-        """Return points (count, d) chosen from the whole domain for the rounds from `start`.
+        """Return points (count, d) chosen from the whole domain, one for each round from `start` on.
 
         Without `start`, return the point (1, d) with the highest predicted reward.
         """
         raise NotImplementedError
 
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
-        """Learn from rewards (k,), validated and clipped, of rounds (k,) with actions (k, d)."""
+        """Learn from rewards (k,), which are validated and clipped, of rounds (k,) with actions (k, d)."""
 
     def _learn_one(self, index: int, reward: float) -> None:
-        """Learn from the reward of one round as `_learn` does. A subclass may define a faster way."""
+        """Learn from the reward of one round as `_learn` does. A subclass may override it to be faster."""
         rounds = np.array([index])
         self._learn(rounds, self._book.actions(rounds), np.array([reward]))
 
@@ -190,22 +190,24 @@ class RoundPolicy(KeptPolicy):
         return False
 
     def _release(self) -> None:
-        """Draw the release that is due. An interrupt leaves either no change or all of it."""
+        """Draw the release that is due. An interrupt leaves either no change or a complete one."""
 
     @property
     def _rounds_out(self) -> int:
-        """Number of first rounds whose releases were drawn, durable or not. Their rewards no longer count."""
+        """Number of rounds whose releases were drawn, durable or not. Rewards of these first rounds no longer
+        count.
+        """
         return 0
 
     def _fit(self) -> None:
-        """Learn from all releases."""
+        """Compute the model from all releases."""
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays to save in addition to the book's."""
+        """Return the arrays to save in addition to the recorded rounds."""
         return {}
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take over the arrays of `_own_arrays`."""
+        """Restore the arrays of `_own_arrays`."""
 
     # -- answering and telling ------------------------------------------------------------------
 
@@ -232,7 +234,7 @@ class RoundPolicy(KeptPolicy):
         refused: BoolArray,
         labels: tuple[Label, ...] = (),
     ) -> Answers:
-        """Enter B rounds, and return the fields of their `DecisionBatch`.
+        """Record B rounds, and return the fields of their `DecisionBatch`.
 
         Rounds that are `refused` (B,), or whose user is `NOBODY`, get the index -1, and NaN for action and
         propensity.
@@ -249,7 +251,7 @@ class RoundPolicy(KeptPolicy):
         return ids, indices, actions, propensities, refused, labels
 
     def _prepare(self) -> None:
-        """Make the releases that are due. Each is durable before it is used."""
+        """Make all releases that are due. Each is durable before it is used."""
         while True:
             if self._rounds_out > self._settled:  # includes a release whose saving or fitting failed before
                 self._settle()
@@ -266,7 +268,7 @@ class RoundPolicy(KeptPolicy):
 
     @property
     def _maximiser(self) -> Maximiser:
-        """Maximiser of functions of the features over the domain, made at the first use."""
+        """Maximiser of functions of the features over the domain, built at its first use."""
         if self.features is None:
             raise ProtocolError(f"{type(self).__name__} has no features")
         if self._whole is None or self._whole.features is not self.features:
@@ -291,15 +293,16 @@ class RoundPolicy(KeptPolicy):
                 order. With a domain, candidates (n, d), one of which is chosen; or None to choose from the
                 whole domain. An array with two axes always means candidates.
             user: Id of the user of this round.
-            available: Labels of the arms that this user may be given. Default: all. With candidates, leave
-                rows out instead.
+            available: Labels of the arms that this user may be given. Default: all arms. With candidates,
+                leave out rows instead.
             at: Time of the ask, on a public clock: a datetime (UTC if it has no zone) or seconds since 1970.
                 Default: the wall clock, if `reporting_delay` is a time.
 
         Raises:
-            InvalidData: The candidates have another shape or type, there are several users, or the user is
-                missing; no round was taken. Or the context cannot be read, a candidate is missing or outside
-                the domain, or nothing is available; the round is taken and contributes nothing.
+            InvalidData: Either no round was taken: the candidates have another shape or type, there are
+                several users, or the user is missing. Or the round was taken and contributes nothing: the
+                context cannot be read, a candidate is missing or outside the domain, or nothing is
+                available.
             HorizonExceeded, ContributionExceeded: No rounds are left; no round was taken.
         """
         return self._answer_to(brought, user, available, at)
@@ -334,7 +337,7 @@ class RoundPolicy(KeptPolicy):
         available: Any = None,
         at: object = None,
     ) -> DecisionBatch:
-        """Choose for B users, all from the current releases.
+        """Choose for B users, all from the same releases.
 
         Args:
             brought: Contexts or decision sets. With `contexts` and `arms`, a table of B rows, a mapping of
@@ -342,16 +345,18 @@ class RoundPolicy(KeptPolicy):
                 With a domain, decision sets (B, n, d); a list of sets of different lengths, which takes
                 memory for B times the longest; or None to choose from the whole domain for each of `users`.
                 An array with three axes always means decision sets.
-            users: Ids of the B users; required unless the policy was built with JointDP(..., user_ids=False).
-            available: Mask (B, n) of the arms, or rows, that may be chosen, with n of the longest set; or a
-                list of B masks; or, for arms, B lists of labels. Default: all.
+            users: Ids of the B users; required unless the policy was built with JointDP(...,
+                user_ids=False).
+            available: Arms or rows that may be chosen: a mask (B, n) with the length n of the longest set, a
+                list of B masks, or, for arms, B lists of labels. Default: all.
             at: Time of the asks; see `ask`.
 
         Returns:
             B decisions. A decision is refused (`DecisionBatch.refused`) if its context cannot be read, a
             candidate is missing or outside the domain, nothing is available, or its user has no id or no
-            rounds left. It takes its round, contributes nothing, and changes nobody else's answer. The same
-            holds for a decision set of another shape, unless no set of the batch fits.
+            rounds left. A refused decision takes its round, contributes nothing, and changes nobody else's
+            answer. A decision set of another shape is refused, too, unless no set of the batch has the right
+            one.
 
         Raises:
             InvalidData: The table or array has another shape, or the number of users is not B; no round was
@@ -372,10 +377,10 @@ class RoundPolicy(KeptPolicy):
         return DecisionBatch(*answers, () if menu.actions is None else menu.actions.choices)
 
     def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
-        """Return a copy of candidates (..., d), with any values, as an array with these `axes`.
+        """Return a copy of candidates (..., d) as an array with the given axes; values are not checked.
 
-        It is a copy because the caller may change the array meanwhile, after the checks. A NaN would then
-        stay in the book, and make the rounds of other users fail.
+        It is a copy because the caller might change the array after the checks. A NaN would then be recorded
+        and make the rounds of other users fail.
         """
         rows, dim = _checks.contents(candidates, name="candidates").copy(), self.public_point.size
         shape = rows.shape
@@ -387,10 +392,10 @@ class RoundPolicy(KeptPolicy):
         return rows
 
     def _sets_of(self, brought: Any, available: Any) -> tuple[FloatArray, BoolArray | None]:
-        """Return decision sets (B, n, d), and the mask of available rows (B, n), or None if all are.
+        """Return decision sets (B, n, d), and a mask (B, n) of available rows, or None if all are available.
 
-        Each entry of a list is read by itself. Shorter sets are padded with rows that are not available. An
-        entry that is not a decision set becomes one row of NaN. A malformed mask makes no row available.
+        Each entry of a list is read separately. Shorter sets are padded with rows that are not available. An
+        entry that is not a decision set becomes one row of NaN. With a malformed mask no row is available.
         """
         try:
             sets: FloatArray | list[FloatArray] = self._rows_of(brought, ("B", "n"))
@@ -419,9 +424,9 @@ class RoundPolicy(KeptPolicy):
         return rows, marks
 
     def _set_of(self, brought: Any) -> FloatArray | None:
-        """Return one decision set (n, d) of a list; None for an entry that is not one.
+        """Return one entry of a list as a decision set (n, d); None if it is not a decision set.
 
-        Its length has no limit here: a limit would apply only if another user's set has another length.
+        Its length has no limit: a limit would apply only if another user's set has another length.
         """
         try:
             return self._rows_of(brought, ("n",))
@@ -441,7 +446,7 @@ class RoundPolicy(KeptPolicy):
         at: object,
         menu: Menu | None = None,
     ) -> Decision:
-        """Decide for one decision set (n, d) as `_decide` does, but faster; `available` has shape (n,)."""
+        """Choose a row of one decision set (n, d) as `_decide` does, faster; `available` has shape (n,)."""
         digests = self._admit(1, users, at)
         refused = not self.domain.encloses(rows) if unreadable is None else unreadable
         if menu is not None and self.menu is not None and menu is not self.menu:
@@ -525,14 +530,14 @@ class RoundPolicy(KeptPolicy):
         return self._opened(digests, first, points, None, none)
 
     def _outside(self, rows: FloatArray) -> BoolArray:
-        """Return which decision sets (B, n, d) have a row that is missing or outside the domain (B,)."""
+        """Return a mask (B,) of decision sets (B, n, d) with a row that is missing or outside the domain."""
         if self.domain.encloses(rows):
             return np.zeros(len(rows), dtype=np.bool_)
         return np.asarray(~self.domain.contains(rows).all(axis=1))
 
     @in_turn
     def tell(self, decision_id: str, reward: float, *, at: object = None) -> Receipt:
-        """Tell the reward of a decision. None or NaN means that it will never have one.
+        """Record the reward of a decision. None or NaN means that it will never have a reward.
 
         A late reward does not count, and only its receipt says so. A warning or a count would reveal whose
         reward was late, which is as private as the reward.
@@ -540,9 +545,9 @@ class RoundPolicy(KeptPolicy):
         Args:
             decision_id: Id of the decision, `Decision.id`.
             reward: Number in the reward range. True and False are 1 and 0.
-            at: Time at which the reward came, a datetime or seconds since 1970, if `reporting_delay` is a
-                time. After its block's deadline the reward is late, whenever it is told. Default: the reward
-                is in time if its block was not released yet.
+            at: Time at which the reward occurred, a datetime or seconds since 1970, if `reporting_delay` is
+                a time. A reward that occurred after its block's deadline is late, whenever it is told.
+                Default: the reward is in time if its block was not released yet.
 
         Raises:
             InvalidData: The reward is not a number, or is outside the range and not clipped; or the time is
@@ -575,16 +580,16 @@ class RoundPolicy(KeptPolicy):
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: ArrayLike, *, at: object = None
     ) -> tuple[Receipt, ...]:
-        """Tell the rewards of several decisions. Each gets its own receipt.
+        """Record the rewards of several decisions, and return a receipt for each.
 
-        A reward that is not a number, or is outside the range and not clipped, is refused: its decision stays
-        pending, and may be told again. A reward for a decision that was told or abandoned before is refused
-        and changes nothing. If an id occurs twice, the first reward counts.
+        A reward that is not a number, or is outside the range and not clipped, is refused: its decision
+        stays pending, and may be told again. A reward for a decision that was told or abandoned before is
+        refused and changes nothing. If an id occurs twice, the first reward counts.
 
         Args:
             decision_ids: Ids of B decisions.
             rewards: Rewards (B,). None or NaN means that a decision will never have one.
-            at: Time at which they came, as in `tell`: one time, or a sequence of B times.
+            at: Time at which the rewards occurred, as in `tell`: one time, or a sequence of B times.
 
         Raises:
             UnknownDecision: An id was not issued by this policy; no reward was taken.
@@ -609,7 +614,7 @@ class RoundPolicy(KeptPolicy):
         return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
-        """Settle rounds, learn from those that count, and return their `RoundStatus` (k,)."""
+        """Record rewards, learn from those that count, and return the rounds' new `RoundStatus` (k,)."""
         became = self._book.settle(rounds, values, usable, missing)
         counted = became == RoundStatus.TOLD
         if self._learns and counted.any():
@@ -618,7 +623,7 @@ class RoundPolicy(KeptPolicy):
 
     @in_turn
     def abandon(self, decision_id: str) -> None:
-        """Declare that a decision will never have a reward. It contributes nothing.
+        """Record that a decision will never have a reward. It contributes nothing.
 
         Raises:
             UnknownDecision: The id was not issued by this policy.
@@ -627,7 +632,7 @@ class RoundPolicy(KeptPolicy):
         self._book.abandon(decision_id)
 
     def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
-        """Declare that several decisions will never have a reward. Receipts are those of `tell_batch`.
+        """Record that several decisions will never have a reward; return receipts as `tell_batch` does.
 
         Raises:
             UnknownDecision, InvalidData: An id was not issued by this policy; nothing was abandoned.
@@ -636,12 +641,12 @@ class RoundPolicy(KeptPolicy):
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of decisions whose reward can still be told. Raw data: it shows who has not reported."""
+        """Ids of decisions whose reward can still be told. They are raw data: they show who is missing."""
         return self._book.pending
 
     @property
     def rounds_asked(self) -> int:
-        """Number of rounds so far. It is public, as is the time of an ask."""
+        """Number of rounds so far. It is public, as are the times of asks."""
         return self._book.asked
 
     def diagnostics(self) -> dict[str, Any]:
@@ -650,15 +655,15 @@ class RoundPolicy(KeptPolicy):
 
     @worded
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the expected reward, from releases only.
+        """Return mean and standard deviation of the expected reward, computed from releases only.
 
         Args:
             points: Points (n, d) in the domain; with `contexts` and `arms`, contexts of n users, in any form
                 that `ask_batch` or `ask` takes.
 
         Returns:
-            Two arrays (n,); with `contexts` and `arms` two arrays (n, K), with a column for each arm. The row
-            of a context that cannot be read is NaN.
+            Two arrays (n,); with `contexts` and `arms` two arrays (n, K), with a column for each arm. The
+            row of a context that cannot be read is NaN.
 
         Raises:
             InvalidData: A point lies outside the domain, or no context can be read.
@@ -673,13 +678,14 @@ class RoundPolicy(KeptPolicy):
 
     @worded
     def recommend(self, brought: Any = None) -> Any:
-        """Return the choice with the best predicted reward, from releases only.
+        """Return the choice with the best reward that is predicted from releases.
 
-        For one user's context it is the label of an arm, or the action of the highest value. For candidates
-        (n, d) it is the index of a row. Without an argument it is a point (d,) of the whole domain.
+        For one user's context the result is the label of an arm, or the action of the highest value. For
+        candidates (n, d) it is the index of a row. Without an argument it is a point (d,) of the whole
+        domain.
 
         Raises:
-            InvalidData: As for `predict`, or there are several contexts.
+            InvalidData: A point lies outside the domain, the context cannot be read, or there are several.
         """
         if self.menu is None and brought is None:
             self._check_over_domain()
@@ -697,10 +703,10 @@ class RoundPolicy(KeptPolicy):
         return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
     def curve(self, context: Any) -> ActionCurve:
-        """Return predicted outcomes and values of all actions for one context, from releases only.
+        """Return the outcomes and values of all actions for one context, predicted from releases only.
 
         Raises:
-            InvalidData: The context cannot be read, or there are several.
+            InvalidData: The context cannot be read, or there are several contexts.
             ProtocolError: The policy has no `actions`.
         """
         if self.menu is None or self.menu.actions is None:
@@ -721,14 +727,15 @@ class RoundPolicy(KeptPolicy):
         """Learn from public data, or from a published function of a private log, before the first ask.
 
         Args:
-            points: Points (n, d) in the domain, or contexts of n users with the `arms` that they were given.
-                Or, without rewards, a `central.PublishedFunction` of the same contexts or domain, whose
-                prediction and uncertainty become the prior.
+            points: Public data: points (n, d) in the domain, or contexts of n users. Or, without rewards, a
+                `central.PublishedFunction` of the same contexts or domain, whose prediction and uncertainty
+                become the prior.
             rewards: Rewards (n,) of public data.
-            arms: Labels of the n arms.
-            disjoint: True if no user of this policy is in the function's data; this costs nothing, and is an
-                unchecked assumption of the statement. False if some may be: then both guarantees are added
-                up, and the account is charged for both. Required with a published function.
+            arms: Labels of the arms that the n users were given.
+            disjoint: Required with a published function. True if no user of this policy is in the function's
+                data; this costs nothing, and is an unchecked assumption of the statement. False if a user
+                may
+                be in both: then the two guarantees are added up, and the account is charged for both.
             charged_as: Id under which this policy's account was charged for the function. Without it the
                 account is charged here.
 
@@ -755,7 +762,7 @@ class RoundPolicy(KeptPolicy):
     def _public_rows(
         self, points: Any, rewards: FloatArray, arms: Sequence[object] | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the rows (n, d) of the domain and the rewards (n,) of public data for `warm_start`."""
+        """Return public data for `warm_start` as rows (n, d) of the domain and rewards (n,)."""
         if self.menu is not None and arms is not None:
             contexts, codes = self.menu.encode(points), self.menu.cells(arms)
             if len(contexts) != len(codes) or (codes < 0).any():
@@ -781,7 +788,7 @@ class RoundPolicy(KeptPolicy):
     # -- budget and durability ------------------------------------------------------------------
 
     def _own_guarantee(self) -> Guarantee:
-        """Return the guarantee of this policy's rounds, without that of the function it began from."""
+        """Return the guarantee of this policy's rounds, without that of a function from `warm_start`."""
         return self.guarantee
 
     def _charge(self) -> None:
@@ -809,12 +816,12 @@ class RoundPolicy(KeptPolicy):
         that was rolled back to an older copy is refused; see `dpbandits.state.live`.
 
         Args:
-            folder: Folder, created if it is missing. It has raw data: protect it as you protect the data. Or
-                another `Life`.
-            new: Policy to start with if the folder has none. Otherwise it must have the same configuration as
-                the policy in the folder, and is not used.
+            folder: Folder, created if it is missing. It contains raw data: protect it as you protect the
+                data. Another `Life` (storage of a state and its log) is accepted, too.
+            new: Policy to start with if the folder has none. Otherwise it must have the same configuration
+                as the policy in the folder, and is not used.
             ledger, account, adopt: See `load`. Default: the ledger of `new`.
-            key: Key that seals the folder.
+            key: Key that encrypts the files of the folder.
 
         Raises:
             MissingState: The folder has no policy, and `new` is missing.
@@ -851,7 +858,7 @@ class RoundPolicy(KeptPolicy):
         return self._holder.ledger
 
     def _go_on_in(self, live: Life) -> None:
-        """Apply the events that were logged since the state was saved, and use the folder from now on."""
+        """Apply the events that were logged since the state was saved, and log later events in the folder."""
         holder = self._holder
         for record in live.earlier(
             holder.lineage, holder.position, lived=holder.lived, follows=holder.follows
@@ -865,7 +872,7 @@ class RoundPolicy(KeptPolicy):
 
     @in_turn
     def _live_in(self, live: Life, key: StateKey | None) -> None:
-        """Write the first state of a new policy into an empty folder, and use the folder from now on."""
+        """Write the first state of a new policy into an empty folder, and log later events there."""
         if live.lineage is not None and not self._charged and not self._holder.position:
             self._holder.lineage = self._book.lineage = live.lineage
         self._charge()
@@ -878,7 +885,7 @@ class RoundPolicy(KeptPolicy):
         self._book.before = self._holder.note
 
     def _replay(self, kind: bytes, content: bytes) -> None:
-        """Apply an event of the log, unless it was applied before."""
+        """Apply an event of the log, unless the policy's state already contains it."""
         before, self._book.before = self._book.before, None
         try:
             told = self._book.replayed(kind, content)
@@ -891,8 +898,8 @@ class RoundPolicy(KeptPolicy):
         """Unlock the policy's folder for another process. Further calls are refused.
 
         Raises:
-            OSError: The disk refused the end file of the log of rounds. The folder is unlocked nevertheless,
-                and no answer is lost.
+            OSError: The end file of the log of rounds could not be written. The folder is unlocked
+                nevertheless, and no answer is lost.
         """
         self._holder.close()
 
@@ -922,7 +929,7 @@ class RoundPolicy(KeptPolicy):
 
 @contextmanager
 def round_taken(what: str = "round") -> Iterator[None]:
-    """Add to an InvalidData error from the block that the round is taken."""
+    """Return a context manager that adds to an `InvalidData` error that the round is taken."""
     try:
         yield
     except InvalidData as error:
@@ -930,7 +937,7 @@ def round_taken(what: str = "round") -> Iterator[None]:
 
 
 def _marks_or_none(available: object, count: int) -> BoolArray:
-    """Return a mask (count,) of available rows; no row is available if the mask is malformed."""
+    """Return a mask (count,) of available rows, in which no row is available if the argument is malformed."""
     try:
         return _checks.as_marks(available, (count,), name="available")
     except InvalidData:
@@ -938,5 +945,5 @@ def _marks_or_none(available: object, count: int) -> BoolArray:
 
 
 def _is_set(brought: object, *, axes: int) -> bool:
-    """Return True for an array with this number of axes, which means candidates and not contexts."""
+    """Return True for an array with this number of axes, which is read as candidates and not as contexts."""
     return isinstance(brought, np.ndarray) and brought.ndim == axes

@@ -1,16 +1,17 @@
 """Durable state: files, locks and logs that survive a crash, and detection of rollbacks and forks.
 
-- `State`: the saved state of one object, JSON and arrays, with public and secret parts apart.
-- `write_state(path, state)`, `read_state(path)`: the file format. It is checksummed, holds no code, and is
-  written atomically with mode 0600.
+- `State`: the saved state of one object: JSON and arrays, with separate public and secret parts.
+- `write_state(path, state)`, `read_state(path)`: write and read a state file. It has checksums, contains no
+  code, and is written atomically with mode 0600.
 - `StateKey`: a key that encrypts state files; store it elsewhere.
 - `StateStore(path, ledger=)`: commits states. A crash at any point neither loses a release nor lets it be
   drawn twice, and two copies of one state cannot both continue.
-- `Payer`: the interface of a ledger (`dpbandits.budget`) that states use. It charges an account, and counts
-  the commits of every state, which detects rollbacks.
+- `Payer`: the interface of a ledger (`dpbandits.budget`) that states use. A ledger charges an account, and
+  counts the commits of every state, which detects rollbacks.
 - `FileWitness(folder)`: an external counter that detects a rollback of the ledger itself.
 
-A state file holds raw statistics of the users in the data: protect it as you protect the data, or seal it.
+A state file contains raw statistics of the users in the data: protect it as you protect the data, or encrypt
+it.
 """
 
 from dpbandits._lazy import lazy

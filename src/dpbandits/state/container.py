@@ -16,14 +16,14 @@ __all__ = ["State"]
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}", re.ASCII)
 
 LARGEST_POSITION = 2**63 - 1
-"""Largest position of a lineage: the largest integer of SQLite."""
+"""Largest position of a lineage, which is the largest integer of SQLite."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """The state of one object at one position of its lineage.
+    """Saved state of one object, after a number of commits.
 
-    Its repr shows kind, lineage and position only.
+    The repr shows kind, lineage and position only.
 
     Args:
         kind: Type of the object, such as "central.GPBandit". Public.

@@ -1,7 +1,7 @@
-"""File operations that survive a crash. Each returns when its effect is on disk.
+"""File operations that survive a crash. Each of them returns when its effect is on disk.
 
-Reading works on every platform. Files and folders that several processes may write need POSIX locks
-(`fcntl`), which Windows and Pyodide lack; `refuse_without_locks` raises an error there.
+Reading works on every platform. Writing files and folders that several processes share needs POSIX locks
+(`fcntl`), which Windows and Pyodide lack. `refuse_without_locks` raises an error there.
 """
 
 import errno
@@ -46,16 +46,19 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 _LOCKS: dict[object, int] = {}
-"""Descriptors of open lock files, by a token for each use of `locked`."""
+"""Descriptors of open lock files, by a token for each running use of `locked`."""
 
 _OPENING = threading.RLock()
-"""Lock held from the opening of a lock file until its descriptor is in `_LOCKS`, and during every fork."""
+"""Lock that a thread holds until a lock file that it opened is in
+`_LOCKS`, and that is held during every fork.
+"""
 
 
 def _leave_locks_to_the_parent() -> None:
     """Close the parent's lock files in a forked child.
 
-    The system frees a lock when no process has its file open. Without this, a lock would outlive the parent.
+    The system frees a lock when no process has its file open. If the child kept the files open, a lock would
+    outlive the parent.
     """
     while _LOCKS:
         os.close(_LOCKS.popitem()[1])
@@ -69,7 +72,7 @@ if hasattr(os, "register_at_fork"):  # platforms without it cannot fork
 
 
 def refuse_without_locks(what: str) -> None:
-    """Raise StateError if this platform has no POSIX locks, which `what` needs on disk."""
+    """Raise `StateError` if the platform has no POSIX locks; `what` says in the message what needs them."""
     if fcntl is None:
         raise StateError(
             f"{what} needs POSIX file locks, which this platform does not have: keep it in memory, or use "
@@ -83,12 +86,12 @@ def open_to_write(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """Return a descriptor of the file. A pipe at its path does not block."""
+    """Return a descriptor of the file for reading. Opening a pipe does not block."""
     return os.open(path, os.O_RDONLY | _EVERY_FILE | _NO_WAIT)
 
 
 def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: bool = False) -> None:
-    """Write a file of mode 0600, and its directory entry, through to disk.
+    """Write a file of mode 0600, and return when file and directory entry are on disk.
 
     This is not atomic: a crash leaves a file that is missing, torn or complete. A symbolic link at the path
     is refused.
@@ -97,7 +100,8 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: 
         path: Path of the file.
         data: Content of the file.
         exclusive: True if the file must not exist.
-        renamed: True if `replace_durably` follows at once, which makes the entry durable under its new name.
+        renamed: True if `replace_durably` follows at once, which makes the directory entry durable under its
+            new name.
     """
     descriptor = open_to_write(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_TRUNC))
     try:
@@ -111,7 +115,7 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: 
 
 
 def write_through(descriptor: int, data: bytes) -> None:
-    """Write all the data at the descriptor's position, through to disk."""
+    """Write all the data at the descriptor's position, and return when they are on disk."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
@@ -119,7 +123,7 @@ def write_through(descriptor: int, data: bytes) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Create a folder with these files, through to disk. The umask decides who may read them.
+    """Create a folder with these files, and return when they are on disk. The umask sets their modes.
 
     Raises:
         FileExistsError: The path exists.
@@ -136,8 +140,8 @@ def private_folder(folder: Path, *, what: str) -> Path:
     """Return the folder, created with mode 0700 if it is missing.
 
     Raises:
-        StateError: The folder cannot be created, others can write to it (`refuse_if_others_write`), or the
-            platform has no POSIX locks.
+        StateError: The folder cannot be created, other users can write to it (`refuse_if_others_write`), or
+            the platform has no POSIX locks.
     """
     refuse_without_locks(what)
     try:
@@ -149,7 +153,7 @@ def private_folder(folder: Path, *, what: str) -> Path:
 
 
 def replace_durably(source: Path, target: Path) -> None:
-    """Rename `source` over `target` atomically, through to disk."""
+    """Rename `source` over `target` atomically, and return when this is on disk."""
     os.replace(source, target)  # noqa: PTH105 - every crash table rests on the atomicity of this call
     sync_directory(target.parent)
 
@@ -169,10 +173,11 @@ def sync_directory(directory: Path) -> None:
 
 
 def refuse_if_others_write(path: Path, *, what: str) -> None:
-    """Refuse a path that users other than its owner may write to, or may replace in a writable folder.
+    """Raise `StateError` for a path that users other than its owner may write to or may replace.
 
-    In a folder with the sticky bit, such as /tmp, nobody can replace another's file. A path whose mode cannot
-    be read is not refused: opening it will fail. Access control lists are not read. Windows has no modes.
+    A path can be replaced if its folder is writable without the sticky bit, which /tmp has. A path whose
+    mode cannot be read is not refused, because opening it will fail. Access control lists are not read.
+    Windows has no modes.
 
     Raises:
         StateError: Others may write. The message has the command that corrects the mode.
@@ -193,7 +198,9 @@ def refuse_if_others_write(path: Path, *, what: str) -> None:
 
 @contextmanager
 def found(otherwise: str) -> Iterator[None]:
-    """Raise MissingState with the text `otherwise` if a file or folder inside the block is missing."""
+    """Return a context manager that turns a missing file or folder into `MissingState` with the text
+    `otherwise`.
+    """
     try:
         yield
     except MissingState:
@@ -223,7 +230,7 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold an exclusive lock on the lock file `path` during the block.
+    """Return a context manager that holds an exclusive lock on the lock file `path`.
 
     The system frees the lock when the process dies. A forked child does not have it.
 

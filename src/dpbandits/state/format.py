@@ -11,14 +11,15 @@ r"""The state file, format versions 1 and 2: JSON and .npy arrays with checksums
 
 The header's `arrays` lists each array's name, length in bytes and SHA-256.
 
-Version 2 is a sealed file (`StateKey`). Its header has kind, version, lineage, position, public, cipher, and
-the length and SHA-256 of the sealed body. The body is the whole version 1 file, encrypted and bound to the
-header's public fields. Both versions are read. Without a key, version 1 is written.
+Version 2 is an encrypted (sealed) file; see `StateKey`. Its header has kind, version, lineage, position,
+public, cipher, and the length and SHA-256 of the sealed body. The body is the whole version 1 file,
+encrypted and bound to the header's public fields. Both versions are read. Without a key, version 1 is
+written.
 
 Nothing in the file is executed or unpickled. The header has the arrays' SHA-256, so its own SHA-256 covers
 every byte and is the digest of the state. Equal states give equal bytes. Checksums detect accidents, not
-forgery, as anybody who can write the file can compute them. A reader therefore compares every length with
-the length of the file before it allocates memory. A file that does not fit is `CorruptState`, a file of
+forgery, as anybody who can write the file can compute them. So a reader compares every length with the
+length of the file before it allocates memory. A file that does not fit raises `CorruptState`, a file of
 another version `IncompatibleState`.
 """
 
@@ -48,9 +49,9 @@ CIPHER = "AES-SIV"
 PREFIX = struct.Struct("<8sIQ32s")
 
 MAX_HEADER_BYTES = 1 << 26
-"""Largest header that is read or written, so that a huge sparse file is not read as JSON.
+"""Largest header in bytes that is read or written, so that a huge sparse file is not read as JSON.
 
-The header has the public configuration and small secrets. Arrays are outside.
+The header has the public configuration and small secrets. Arrays are not in it.
 """
 
 _PUBLIC = ("kind", "lineage", "position", "public", "version")
@@ -59,7 +60,7 @@ _SEALED_FIELDS = {*_PUBLIC, "bytes", "cipher", "sha256"}
 
 
 class Identity(NamedTuple):
-    """Identity of a state file, as its header states it, and the digest that a ledger stores."""
+    """Kind, lineage and position in a state file's header, and the state's digest."""
 
     kind: str
     lineage: str
@@ -68,16 +69,16 @@ class Identity(NamedTuple):
 
 
 class Texts:
-    """Cache of the JSON texts of one object's public parts.
+    """Cache of JSON texts of the public parts of one object's states.
 
-    A policy's configuration can have a megabyte of JSON, and commits do not change it.
+    The JSON of a policy's configuration can have a megabyte, and commits do not change it.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[bytes, str]] = {}
 
     def of(self, name: str, value: Any) -> str:
-        """Return the JSON text of a part; raise an error of `json.dumps` if it is not JSON."""
+        """Return the cached JSON text of the part `name`; raise an error of `json.dumps` if it is no JSON."""
         try:
             # Unlike ==, marshal distinguishes equal values of different types, such as 1 and True.
             mark = hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
@@ -91,12 +92,12 @@ class Texts:
 
 
 def encode(state: State, key: StateKey | None = None, texts: Texts | None = None) -> tuple[bytes, str]:
-    """Return the file's bytes, sealed if there is a key, and the state's digest (SHA-256 in hexadecimal).
+    """Return the state file's bytes, sealed if there is a key, and the state's SHA-256 in hexadecimal.
 
     Args:
         state: State to write.
         key: Key that seals the file; None for a plain file.
-        texts: Cache from the object's earlier states. It does not change the bytes.
+        texts: Cache of JSON texts from the object's earlier states; it does not change the result.
 
     Raises:
         InvalidParameter: `public` or `secret` is not JSON.
@@ -159,8 +160,8 @@ def decode(file: BinaryIO, size: int, key: StateKey | None = None) -> tuple[Stat
 
     Raises:
         CorruptState: The file is torn, altered or not a state file, or is sealed with another key.
-        IncompatibleState: The format has another version; or the file is sealed and no key was given; or it
-            is not sealed and a key was given, as somebody could have replaced the sealed file.
+        IncompatibleState: The format has another version, or the file is sealed and no key was given. Or the
+            file is not sealed and a key was given: somebody could have replaced the sealed file.
     """
     header, digest = _read_header(file, size)
     if "cipher" in header:
@@ -198,8 +199,8 @@ def _decode_arrays(file: BinaryIO, header: dict[str, Any]) -> State:
 def write_state(path: str | PathLike[str], state: State, key: StateKey | None = None) -> str:
     """Write a state file with mode 0600, atomically and durably; return the state's digest.
 
-    A crash leaves the old file or the new one. It may also leave a `.tmp` file beside it, which is as secret
-    as the state and can be deleted.
+    A crash leaves the old file or the new file. It may also leave a `.tmp` file in the folder, which is as
+    secret as the state and can be deleted.
     """
     target = Path(path).resolve()
     data, digest = encode(state, key)
@@ -225,7 +226,7 @@ def read_state(path: str | PathLike[str], key: StateKey | None = None) -> State:
 
 
 def read_identity(path: Path) -> Identity:
-    """Return the identity in a state file's header. The errors are those of `read_state`."""
+    """Return kind, lineage, position and digest of a state file. The errors are those of `read_state`."""
     with open_regular(path) as (file, size):
         header, digest = _read_header(file, size)
     return Identity(header["kind"], header["lineage"], header["position"], digest)

@@ -1,21 +1,24 @@
 """`Holder`: locking, charging, logging and saving, for every object with a durable state.
 
-Policies, explore-then-commit and its phases, a device's client, the local server and the curator each own a
-`Holder`. It has these operations:
+Policies, explore-then-commit and its phases, a device's client, the local server and the curator each have a
+`Holder` with these operations:
 
-- **turn**: a lock around every method that learns, draws, answers or saves; one thread, no forked process;
-- **charge**: the ledger's account is charged before noise is drawn, under an id that a retry repeats;
+- **turn**: a lock around every method that learns, draws, answers or saves. One thread at a time can hold
+  it, and no forked process;
+- **charge**: the ledger's account is charged before noise is drawn, under an id that is equal at every
+  retry;
 - **record**: every release is entered in an append-only log (`ReleaseLog`) before its noise is drawn;
 - **commit**: the whole state is made durable before anything computed from it is returned;
-- **note**: an object with a folder (`bind`) logs events between commits before it answers them.
+- **note**: an object with a folder (`bind`) logs each event between commits before the event is answered.
 
-The state includes the `promise`: the account that is charged, whether a ledger detects copies, and the
-releases with their terms. `take_up` continues from it.
+The state includes a `promise`: the account that is charged, whether a ledger detects copies, and the
+releases with their terms. `take_up` continues with this promise.
 
 With a ledger, an object that loads a state takes it over (`take_over`): the ledger records a new position at
-once, and refuses every other copy of the state at that copy's next turn.
+once. Every other copy of the state is refused at its next turn.
 
-A class that owns a `Holder` inherits from `Held`, which refuses copies, and marks its methods with `in_turn`.
+A class that owns a `Holder` inherits from `Held`, which refuses copies, and marks its methods with
+`in_turn`.
 """
 
 import os
@@ -58,7 +61,7 @@ _R = TypeVar("_R")
 
 
 class Saved(NamedTuple):
-    """A state that was read, its store, and the ledger that detects other copies of it."""
+    """State that was read, with its store and the ledger that detects other copies of it."""
 
     state: State
     store: StateStore
@@ -78,7 +81,7 @@ def saved_state(
 
     Raises:
         MissingState: Nothing was saved at the path.
-        ForkedState: Another copy of this lineage has committed further at the ledger.
+        ForkedState: The ledger has recorded a later commit, by another copy of this state.
         CorruptState: The file is torn or altered.
         IncompatibleState: The file belongs to another kind of object, another version or another ledger.
     """
@@ -99,12 +102,12 @@ def saved_state(
 
 
 class Holder:
-    """Lock, account, store and lineage of one object.
+    """Lock, account, store and lineage of one object with a durable state.
 
     Args:
         describe: Method that returns the object's whole state, from lineage and position; None if nothing is
             saved. Only a weak reference is kept, so that an unused object is freed at once.
-        what: Noun for the object in messages.
+        what: Noun for the object in error messages.
         account: Account that is charged for every release. Its ledger detects copies of a saved state.
         lineage: Lineage of the object. Default: a fresh random one.
         nested: Error text for a turn inside a turn; None if nested turns are allowed.
@@ -114,7 +117,8 @@ class Holder:
         paid: True if the state that was taken up names the account that is charged.
         lived: True if that state was saved in a folder with a log of events (`Life`).
         follows: End of that log when the state was saved; see `Life`.
-        adopted: True if the state was first saved without a ledger. Copies from then are not detected.
+        adopted: True if the state was first saved without a ledger. Copies made at that time are not
+            detected.
         lineage: Lineage of the state; see `State`.
         position: Position of the state; see `State`.
     """
@@ -149,7 +153,7 @@ class Holder:
 
     @property
     def promise(self) -> dict[str, Any]:
-        """Terms of the guarantee that are not configuration, as JSON for the public part of a state."""
+        """Account, ledger and log of releases, as JSON for the public part of a state."""
         return {
             "account": self._account,
             "witnessed": self.witnessed,
@@ -161,17 +165,19 @@ class Holder:
     def take_up(self, saved: Saved, *, account: Account | None = None, opening: bool = False) -> None:
         """Continue from a saved state, with its store, ledger and account.
 
-        A state that names its account keeps it. Any other state takes the account that is passed.
+        A state that names an account continues with this account. Any other state gets the account that is
+        passed.
 
         Args:
             saved: State from `saved_state`.
-            account: Account for further charges; None if nothing is charged, or if the state names it.
+            account: Account for further charges; None if nothing is charged, or if the state names an
+                account.
             opening: True if the state's folder is opened together with its log of events.
 
         Raises:
             InvalidParameter: An account is passed for a state that names one, or is missing.
-            IncompatibleState: The state was saved with a ledger and none is passed; or it belongs to a
-                folder, which has to be opened instead.
+            IncompatibleState: The state was saved with a ledger and none is passed; or the state belongs to
+                a folder, which must be opened instead.
             CorruptState: The state's promise cannot be read.
         """
         name = None if account is None else account.name
@@ -188,7 +194,7 @@ class Holder:
     def _take_up_promise(
         self, promise: Any, *, ledger: Payer | None, account: str | None, opening: bool
     ) -> str | None:
-        """Take over the log of releases, and return the name of the account that is charged."""
+        """Restore the log of releases, and return the name of the account that is charged, or None."""
         with reading("what a state says of its releases", CorruptState):
             own, witnessed, live = promise["account"], promise["witnessed"], promise["live"]
             adopted = promise["adopted"]
@@ -218,9 +224,9 @@ class Holder:
         return own or account
 
     def take_over(self) -> None:
-        """Commit a state that was taken up at a new position, so that a ledger refuses all other copies.
+        """Commit the state that was taken up, at a new position, so that a ledger refuses all other copies.
 
-        A crash leaves the state at this position or at the one before. Either can be taken up.
+        A crash leaves the state at the new position or at the position before. Either can be taken up.
         """
         if self._ledger is not None or self._live is not None:
             self.commit()
@@ -228,12 +234,12 @@ class Holder:
     # -- a folder with a log of events -----------------------------------------------------------------
 
     def bind(self, live: Life | None, replay: Callable[[bytes, bytes], None] | None = None) -> None:
-        """Use a folder from now on. The next commit writes its state.
+        """Log events in a folder from now on. The next commit writes the state there.
 
         Args:
             live: Locked folder; None for no folder.
-            replay: Method that applies a noted event, unless it was applied before. Only a weak reference is
-                kept.
+            replay: Method that applies a logged event, unless it was applied before. Only a weak reference
+                is kept.
         """
         self._live, self._replay = live, None if replay is None else WeakMethod(replay)
         if live is not None:
@@ -245,13 +251,15 @@ class Holder:
         return self._live is not None
 
     def note(self, kind: bytes, content: bytes) -> None:
-        """Log an event durably before it is applied. If the turn is interrupted, the next turn applies it."""
+        """Log an event durably before it is applied. If the turn is interrupted, the next turn applies the
+        event.
+        """
         if self._live is not None:
             self._noted = self._live.records, kind, content
             self._live.append(kind, content)
 
     def close(self) -> None:
-        """Unlock the folder after the call under way. Further calls are refused.
+        """Wait for a running call, then unlock the folder. Further calls are refused.
 
         In a forked process this does nothing: the folder belongs to the parent.
         """
@@ -262,7 +270,7 @@ class Holder:
             self._live.close()
 
     def _recover(self) -> None:
-        """Apply the last noted event if it counts and its turn was interrupted. `replay` applies it once."""
+        """Apply the last logged event, if its record counts and the turn that logged it was interrupted."""
         replay = None if self._replay is None else self._replay()
         if self._noted is None or self._live is None or replay is None:
             return
@@ -281,16 +289,17 @@ class Holder:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the lock: one thread at a time, only in the process that built or loaded the object.
+        """Return a context manager that holds the object's lock for one thread.
 
-        Before it takes the lock it checks the process, because in a forked child a thread of the parent may
-        hold the lock for ever. `in_turn` repeats this code; change both together.
+        Only the process that built or loaded the object may use it. This is checked before the lock is
+        acquired, because in a forked child a thread of the parent may hold the lock for ever. `in_turn`
+        repeats this code; change both together.
 
         Raises:
             ForkedState: This process was forked from the one with the object; or the ledger shows that
                 another copy of the object was loaded.
             StateError: The ledger could not be reached.
-            ProtocolError: This thread has the turn already, and nested turns are refused.
+            ProtocolError: This thread already holds the lock, and nested turns are refused.
         """
         self._refuse_call()
         with self._lock:
@@ -305,20 +314,20 @@ class Holder:
                 self._thread = before
 
     def _refuse_call(self) -> None:
-        """Raise the errors of `turn` that need no lock."""
+        """Raise those errors of `turn` that can be found without the lock."""
         self.refuse_fork()
         if self._nested is not None and self._thread == threading.get_ident():
             raise ProtocolError(self._nested)
 
     def _begin_turn(self) -> None:
-        """Check and recover at the start of an outermost turn, under the lock; see `turn`."""
+        """Check for copies and apply an interrupted event, at the start of an outermost turn; see `turn`."""
         if self._closed:
             raise ProtocolError(f"this {self._what} was closed: open its folder again")
         self._check_overtaken()
         self._recover()
 
     def refuse_fork(self) -> None:
-        """Raise ForkedState in a forked process. Call it before taking a lock, as `turn` explains."""
+        """Raise `ForkedState` in a forked process. Call this before acquiring a lock, as `turn` explains."""
         if os.getpid() != self._process:
             raise ForkedState(
                 f"this process was forked from the one with the {self._what}: build, open or load it after "
@@ -326,7 +335,7 @@ class Holder:
             )
 
     def _check_overtaken(self) -> None:
-        """Raise ForkedState if another copy was taken up."""
+        """Raise `ForkedState` if the ledger shows that another copy was taken over."""
         # After a failed commit the ledger may be one position ahead: the next commit finds out.
         if self._ledger is None or self._store is None or self._uncommitted is not None:
             return
@@ -361,13 +370,15 @@ class Holder:
         return self._account
 
     def charge_id(self, purpose: str | None = None) -> str | None:
-        """Return the id of a charge, the same at every retry; None without an account."""
+        """Return the id of a charge, which is equal at every retry; None without an account."""
         if self._account is None:
             return None
         return self.lineage if purpose is None else f"{self.lineage}:{purpose}"
 
     def charge(self, purpose: str | None = None, *, cost: Any) -> None:
-        """Charge the account. A purpose is charged once, also after a crash."""
+        """Charge the account with a cost. Each purpose is charged once, also if the call is repeated after a
+        crash.
+        """
         charge_id = self.charge_id(purpose)
         if self._ledger is not None and self._account is not None and charge_id is not None:
             self._ledger.charge(self._account, charge_id=charge_id, cost=cost)
@@ -378,18 +389,19 @@ class Holder:
         Args:
             purpose: Statistic that is released, such as "block".
             number: Number of the release within its purpose, from 0.
-            terms: JSON, equal for all releases on the same terms; see `ReleaseLog`.
-            charge: Purpose with which `charge` was called, with "#" for number + 1; "" if it was called
-                without one. None if nothing is charged here.
+            terms: Terms of the noise as JSON; see `ReleaseLog`. Releases with equal terms share an entry.
+            charge: Purpose that was passed to `charge`, with "#" in place of number + 1; "" if no purpose
+                was passed. None if nothing is charged for the release.
         """
         paid = None if charge is None else self.charge_id(charge or None)
         self.log.enter(purpose, number, {**terms, "charge": paid, "witnessed": self.witnessed})
 
     def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:
-        """Write the state to `path` now, and at every commit from now on.
+        """Write the state to `path` now, and at every later commit.
 
-        After a failure the object keeps its earlier path. Without an earlier path nothing is released until a
-        save succeeds, because the ledger may have recorded the state that could not be written.
+        After a failure the object continues to use its earlier path. Without an earlier path it releases
+        nothing until a save succeeds, because the ledger may have recorded the state that could not be
+        written.
         """
         if self._live is not None and Path(path).resolve() != self._live.state:
             raise ProtocolError(
@@ -404,14 +416,15 @@ class Holder:
             raise
 
     def commit(self) -> None:
-        """Make the current state durable, if it has a path. Call it before using anything that was drawn.
+        """Make the current state durable, if it has a path. Call this before using anything that was drawn.
 
         A state that an earlier attempt failed to write is written first, unchanged, because the ledger may
-        have recorded its digest. The current state follows. If the key has changed since, the earlier state
-        goes to its own store: sealed with another key it would have another digest.
+        have recorded its digest. Then the current state is written. If the key has changed since the earlier
+        attempt, the earlier state goes to the store of that attempt, as its digest would change with another
+        key.
 
         Raises:
-            ForkedState: Another copy has continued. This one releases nothing any more.
+            ForkedState: Another copy has continued. This object releases nothing any more.
             StateError, OSError: Nothing was saved; commit again.
         """
         describe = None if self._describe is None else self._describe()
@@ -457,13 +470,13 @@ def no_copy(thing: object, harm: str = HARM, moving: str = MOVING) -> ProtocolEr
 
 
 class Held(Seen):
-    """Base class of objects with a `Holder`. They cannot be copied or pickled."""
+    """Base class of objects with a `Holder`, which cannot be copied or pickled."""
 
     _holder: Holder
     _harm: ClassVar[str] = HARM
-    """Reason why a copy would do harm, for the error message."""
+    """Reason why a copy would do harm, as text for the error message."""
     _moving: ClassVar[str] = MOVING
-    """Advice on what to do instead of copying, for the error message."""
+    """Advice on what to do instead of copying, as text for the error message."""
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self, self._harm, self._moving)
@@ -477,7 +490,7 @@ _H = TypeVar("_H", bound=_HasHolder)
 
 
 def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
-    """Decorate a method to run under the lock of `Holder.turn`: one call at a time, in one process."""
+    """Return the method wrapped in the lock of `Holder.turn`: one call at a time, in one process."""
 
     @wraps(method)
     def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:

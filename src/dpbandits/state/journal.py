@@ -1,12 +1,13 @@
 """`Journal`: an append-only log that detects crashes, changes, cuts and, with a ledger, rollbacks.
 
-The log is a file of records. The digest of each record includes that of the record before. The end file
-`NAME.end` beside it has the number of records and the last digest; a ledger stores both too. Records are read
-one at a time, so that a log need not fit into memory. A journal that is opened `after` a place does not read
-the records before it.
+The log is a file of records. The digest of each record includes the digest of the record before. The end
+file `NAME.end` in the same folder has the number of records and the last digest; a ledger stores both, too.
+Records are read one at a time, so that a log need not fit into memory. A journal that is opened `after` a
+place does not read the records before that place.
 
-A journal does not lock: its user holds a lock file during `settle` and `append`. An append is refused if
-`settle` was not called and bytes follow the last record, as it could overwrite a record that counts.
+A journal does not lock: its caller must hold a lock file during `settle` and `append`. An append is refused
+if `settle` was not called and bytes follow the last known record, as it could overwrite a record that
+counts.
 
 Crashes and changes
 -------------------
@@ -16,7 +17,7 @@ A record counts after three steps, each durable before the next:
 2. **witness**: `ledger.advance(lineage, number, digest)`, compare-and-set;
 3. **end**: the end file is replaced.
 
-`settle` precedes every append and finds one of these cases. E is the end file's number of records:
+`settle` must precede every append, and finds one of these cases. E is the number of records in the end file:
 
 | log | ledger | cause | result |
 |---|---|---|---|
@@ -29,16 +30,16 @@ A record counts after three steps, each durable before the next:
 | E + 1, chained | E + 1, another one | two copies wrote, and this one was slower | `ForkedState` |
 | less than E, or changed | any | a cut or altered log | `CorruptState` |
 
-So an append that raised either did not happen, or the next `settle` returns its record as one that counts.
-Without a ledger, a rollback of both files to an older copy is not detected.
+So after an append that raised an error, either its record does not count, or the next `settle` returns the
+record. Without a ledger, a rollback of both files to an older copy is not detected.
 
 Lazy journals
 -------------
-A *lazy* journal replaces the end file when it is settled or closed, not at every append. An append then costs
-one write-through, and a crash leaves the case "E + k", which loses no record. Until the end file is replaced,
-a log whose last records were cut off is not detected. A damaged record with others behind it is
-`CorruptState`. A lazy journal also keeps the log open between appends. Each append checks that the path still
-leads to the open file, and otherwise opens the path again.
+A *lazy* journal replaces the end file when it is settled or closed, not at every append. An append then
+costs one write-through, and a crash leaves the case "E + k", which loses no record. Until the end file is
+replaced, a log whose last records were cut off is not detected. A damaged record with others behind it is
+`CorruptState`. A lazy journal also keeps the log open between appends. Each append checks that the path
+still leads to the open file, and otherwise opens the path again.
 """
 
 import hashlib
@@ -65,13 +66,15 @@ from dpbandits.state.witness import Payer, Witness
 __all__ = ["Journal", "Place", "Record", "end_path"]
 
 FORMAT = 1
-"""Version of the file's layout."""
+"""Version of the layout of a log file."""
 
 _LONGEST_HEADER = 1 << 12
-"""Largest length of a header. Reading all of it distinguishes another subject's header from a damaged one."""
+"""Largest length of a header in bytes. All of it is read, to
+distinguish another subject's header from a damaged one.
+"""
 
 _CHUNK = 1 << 20
-"""Number of bytes that are read at a time."""
+"""Number of bytes that are read from a log at a time."""
 
 _FRAME = struct.Struct("<Qc")
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -79,14 +82,14 @@ _END = struct.Struct(f"<QQ{_DIGEST_BYTES}s")
 
 
 class Record(NamedTuple):
-    """A record: a kind of one byte, and content that the journal does not interpret."""
+    """Record of a log: a kind of one byte, and content that the journal does not interpret."""
 
     kind: bytes
     content: bytes
 
 
 class Place(NamedTuple):
-    """A place between two records: number of records and bytes before it, and digest of the last record."""
+    """Place between two records of a log: records and bytes before it, and digest of the last record."""
 
     records: int
     length: int
@@ -94,7 +97,7 @@ class Place(NamedTuple):
 
 
 class _Appending(NamedTuple):
-    """An open log: its descriptor, device and inode, and a function that closes it once."""
+    """Log file that is open for appending: descriptor, device, inode, and a function that closes it once."""
 
     descriptor: int
     identity: tuple[int, int]
@@ -102,20 +105,20 @@ class _Appending(NamedTuple):
 
 
 class Journal:
-    """An append-only log in one file, with an end file beside it.
+    """Append-only log in one file, with an end file in the same folder.
 
     Args:
-        path: Path of an existing log; `create` makes a new one.
+        path: Path of an existing log; use `create` for a new log.
         kind: Name of the logged events. Public.
         subject: Id of the object that the log belongs to, such as a release or the digest of a spec. Public.
         ledger: Ledger that detects forks and rollbacks. A log that was made with a ledger needs it.
         lineage: Name of the log at the ledger. Default: `subject`.
-        after: Place at which `settle` and `stream` begin. Default: the first record.
-        lazy: True for a lazy journal, see the module. Ignored with a ledger.
+        after: Place from which `settle` and `stream` read. Default: the first record.
+        lazy: True for a lazy journal; see the module. Ignored with a ledger.
 
     Raises:
         IncompatibleState: The log belongs to another subject or has another format; or it was made with a
-            ledger and none is passed, or the reverse; or the ledger has never seen it.
+            ledger and none is passed, or the reverse; or the ledger has never seen the log.
         CorruptState: The log or its end file is missing, cut or changed.
 
     Example:
@@ -162,10 +165,10 @@ class Journal:
         lineage: str | None = None,
         lazy: bool = False,
     ) -> "Journal":
-        """Create a log. This can be repeated as long as the log has no record.
+        """Create a log. The call can be repeated as long as the log has no record.
 
         Raises:
-            CorruptState: The log has records already, or was begun and its end file is missing.
+            CorruptState: The log already has records, or it exists and its end file is missing.
             IncompatibleState: The path has another subject's log.
         """
         header = _header(kind, subject, witnessed=ledger is not None)
@@ -203,30 +206,31 @@ class Journal:
 
     @property
     def digest(self) -> str:
-        """Digest of the last record, in hexadecimal. It covers all records before, and a ledger stores it."""
+        """Digest of the last record, in hexadecimal. It depends on all records; a ledger stores it."""
         return self._mark.digest.hex()
 
     @property
     def place(self) -> Place:
-        """Place behind the last record that was settled or appended."""
+        """Place after the last record that was settled or appended."""
         return self._mark
 
     def digest_after(self, records: int) -> str | None:
-        """Return the digest of the first `records` records; None if the log has fewer intact ones."""
+        """Return the digest after the first `records` records; None if the log has fewer intact records."""
         first = _first(self._header)
         with self._opened(first) as (file, size):
             places = chain((first,), _places(file, size, first))
             return next((place.digest.hex() for place in places if place.records == records), None)
 
     def settle(self) -> list[Record]:
-        """Return the records of `stream` as a list."""
+        """Finish or drop an interrupted append, and return the new records of `stream` as a list."""
         return list(self.stream())
 
     def stream(self) -> Iterator[Record]:
-        """Finish or drop an interrupted append, and return the records that count and are new to this object.
+        """Finish or drop an interrupted append, and return the records that this object has not seen.
 
-        New records are those of other processes, and those whose own append raised after writing. All checks
-        are made before this returns. A record is read when the iterator reaches it.
+        Such records count, and come from other processes or from an append that raised an error after
+        writing. All checks are made before the iterator is returned. A record is read when the iterator
+        reaches it.
 
         Raises:
             ForkedState: Another copy has continued; nothing was changed.
@@ -259,13 +263,15 @@ class Journal:
         return self._between(first, mark)
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Append a record, which counts when this returns. Call `settle` before, and act on the record after.
+        """Append a record, which counts when this returns. Call `settle` before.
+
+        Act on the event of the record only after this has returned.
 
         Raises:
             ProtocolError: Bytes follow the last settled record, from another process or a failed append;
                 nothing was changed.
             ForkedState: Another copy was faster; the record never counts.
-            OSError: The disk refused; the next `settle` finds out whether the record counts.
+            OSError: Writing failed; the next `settle` finds out whether the record counts.
         """
         record = _FRAME.pack(len(content), kind) + content
         digest = hashlib.sha256(self._mark.digest + record).digest()
@@ -281,7 +287,7 @@ class Journal:
         self._mark = after
 
     def close(self) -> None:
-        """Close the log. A lazy journal replaces its end file."""
+        """Close the log file; a lazy journal also replaces its end file."""
         self._let_go()
         if self._lazy:
             _write_end(end_path(self._path), self._mark)
@@ -289,7 +295,7 @@ class Journal:
     # -- inside ------------------------------------------------------------------------------------
 
     def _check_witness(self, before: Place, here: Place) -> None:
-        """Compare the log with the ledger, and tell the ledger the last record if it lacks just that."""
+        """Compare the log with the ledger; advance the ledger if it lacks just the last record."""
         if self._ledger is None:
             return
         last = self._ledger.last(self._lineage)
@@ -308,7 +314,7 @@ class Journal:
 
     @contextmanager
     def _opened(self, at: Place) -> Iterator[tuple[BinaryIO, int]]:
-        """Open the log at a place; yield the file and its size."""
+        """Return a context manager that opens the log at a place and yields the file and its size."""
         try:
             with open_regular(self._path) as (file, size):
                 if size < at.length:
@@ -319,7 +325,7 @@ class Journal:
             raise self._shorter() from None
 
     def _between(self, first: Place, last: Place) -> Iterator[Record]:
-        """Yield the records between two places, which have been checked."""
+        """Yield the records between two places, whose digests were checked before."""
         if first == last:
             return
         with self._opened(first) as (file, _):
@@ -332,7 +338,9 @@ class Journal:
                 yield Record(kind, content)
 
     def _write(self, data: bytes) -> None:
-        """Write behind the last record, through to disk. A failed write is cut off, if the disk allows."""
+        """Write data after the last record, through to disk; if this fails, cut off what was written, if
+        possible.
+        """
         kept = False
         try:
             descriptor, size = self._appending()
@@ -352,7 +360,7 @@ class Journal:
                 self._let_go()
 
     def _appending(self) -> tuple[int, int]:
-        """Return a descriptor that appends to the file at the path, and the file's current size."""
+        """Return a descriptor that appends to the file that is now at the path, and the size of this file."""
         if self._file is not None:
             status = os.lstat(self._path)
             if (status.st_dev, status.st_ino) == self._file.identity:
@@ -369,7 +377,7 @@ class Journal:
         return descriptor, status.st_size
 
     def _let_go(self) -> None:
-        """Close the log if it is open."""
+        """Close the log file if it is open."""
         if self._file is not None:
             self._file.closing()
             self._file = None
@@ -396,7 +404,7 @@ def _first(header: bytes) -> Place:
 
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
-    """Raise an error if a file does not begin with the header."""
+    """Raise an error if a file's first bytes `held` are not the header."""
     if held.startswith(header):
         return
     try:
@@ -417,7 +425,7 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
 
 
 def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
-    """Yield the place after each record, up to the first bytes that are not an intact record."""
+    """Yield the place after each record from `at` on, up to the first bytes that are not an intact record."""
     while at.length + _FRAME.size + _DIGEST_BYTES <= size:
         head = file.read(_FRAME.size)
         left, _ = _FRAME.unpack(head)
@@ -438,7 +446,9 @@ def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
 
 
 def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
-    """Return True if bytes follow the record at `at`, so that it is damaged and no interrupted append."""
+    """Return True if bytes follow the record at `at`, so that the record is damaged and not an interrupted
+    append.
+    """
     file.seek(at)
     head = file.read(_FRAME.size)
     if len(head) < _FRAME.size:

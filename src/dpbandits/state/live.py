@@ -1,9 +1,9 @@
 """`LiveFolder`: a folder with an object's state and a log of the events since that state.
 
-A state is written at every release. Events in between (asks, tells) are appended to a log beside it. An event
-is durable before it is answered, and is applied again when the folder is opened. Each commit of a state
-begins a new log, `rounds-POSITION.log`, and then removes older logs. One process at a time uses a folder: it
-holds the lock file `open.lock` until it closes the folder or dies.
+A state is written at every release. Events between two states (asks, tells) are appended to a log. An event
+is durable before it is answered, and is applied again when the folder is opened after a crash. Each commit
+of a state begins a new log, `rounds-POSITION.log`, and then removes older logs. One process at a time uses a
+folder: it holds the lock file `open.lock` until it closes the folder or dies.
 
 `Life` is the interface that a policy uses; the service has another implementation, with tables.
 
@@ -19,20 +19,18 @@ Let p be the position of the last state.
 | after the new log was begun | p + 1 | p, p + 1 | both, in order |
 | after that | p + 1 | p + 1 | p + 1 |
 
-Replaying must therefore skip events that the state has already. No state of a folder is without a log. Each
-state names the log that it follows, its number of records and their digest, so that an older log is refused.
-With a `StateKey` every record is sealed, and bound to its log and its place there. The number, kinds and
-lengths of records stay visible.
+So replaying must skip events that the state already contains. A folder with a state always has a log. Each
+state names the log that was written before it, that log's number of records and their digest, so that an
+older log is refused. With a `StateKey` every record is encrypted, and bound to its log and its place there.
+The number, kinds and lengths of records stay visible.
 
-Rollback detection
-------------------
-A ledger stores, beside the state's position, how far the log reaches: the log's position and its number of
-records. It stores no digest of users' data. The ledger is told at every close, and before an append if
-`WITNESSED_EVERY` records are untold, because telling it costs several times as much as an append. A log is on
-disk before the ledger is told, so that no crash leaves a folder that is refused. A folder that was rolled
-back to fewer records than the ledger knows is `ForkedState`. If the folder was never closed, a loss of the
-last `WITNESSED_EVERY` records is not detected. While the ledger cannot be reached, the next append is
-refused; closing is not.
+Rollback detection ------------------ A ledger stores, besides the state's position, the end of the log: the
+log's position and its number of records. It stores no digest of users' data. The end is sent to the ledger
+at every close, and before an append if `WITNESSED_EVERY` records were not sent yet, because sending costs
+several times as much as an append. A log is on disk before its end is sent, so that no crash leaves a folder
+that is refused. A folder that was rolled back to fewer records than the ledger knows raises `ForkedState`.
+If the folder was never closed, a loss of the last `WITNESSED_EVERY` records is not detected. While the
+ledger cannot be reached, an append that has to send is refused; closing is not.
 """
 
 import re
@@ -56,7 +54,9 @@ _KIND = "rounds"
 _NAME = re.compile(r"rounds-([0-9]{1,19})\.log(\.end)?", re.ASCII)
 
 WITNESSED_EVERY = 32
-"""Largest number of records that a ledger is not told of, so that telling it costs little per append."""
+"""Largest number of records that a ledger does not know yet, so that
+sending their number costs little per append.
+"""
 
 
 class Reach(NamedTuple):
@@ -68,30 +68,30 @@ class Reach(NamedTuple):
 
 
 class Life(ABC):
-    """Storage of one running object: its state, and a log of the events since that state."""
+    """Interface of the storage of one running object: its state, and a log of the events since that state."""
 
     @property
     def lineage(self) -> str | None:
-        """Lineage for an object that begins here; None for a fresh one.
+        """Lineage for an object whose first state will be stored here; None to generate one.
 
-        With it, an interrupted start that is repeated is charged once.
+        With a fixed lineage, an interrupted start that is repeated is charged once.
         """
         return None
 
     @property
     @abstractmethod
     def state(self) -> Path:
-        """Path of the state."""
+        """Path of the state file."""
 
     @property
     @abstractmethod
     def reach(self) -> Reach | None:
-        """End of the durable log, for the state that is committed next; None if there is no log yet."""
+        """End of the durable log, which the next committed state will name; None if there is no log yet."""
 
     @property
     @abstractmethod
     def records(self) -> int:
-        """Number of the log's records, as far as `append` and `settle` have seen."""
+        """Number of records of the log, as far as `append` and `settle` have seen them."""
 
     @abstractmethod
     def earlier(self, lineage: str, position: int, *, lived: bool, follows: Reach | None) -> Iterator[Record]:
@@ -100,12 +100,12 @@ class Life(ABC):
         Args:
             lineage: Lineage of the state.
             position: Position of the state.
-            lived: True if the state was written beside such a log, which therefore must exist.
-            follows: End of the log when the state was written, from the state.
+            lived: True if the state was written in a storage with a log, which therefore must exist.
+            follows: End of the log when the state was written, as the state names it.
 
         Raises:
             CorruptState: A log was changed, cut or removed, or state and log come from different times.
-            ForkedState: The ledger knows of more records than there are.
+            ForkedState: The ledger knows of more records than the log has.
             IncompatibleState: The log belongs to another policy.
             StateError: The ledger could not be reached.
         """
@@ -115,36 +115,36 @@ class Life(ABC):
 
     @abstractmethod
     def begin(self, lineage: str, position: int) -> None:
-        """Begin a new log after the state at `position` is durable, and drop the records that it includes."""
+        """Begin a new log after the state at `position` is durable, and drop records in that state."""
 
     @abstractmethod
     def append(self, kind: bytes, content: bytes) -> None:
         """Append a record durably, before its event is applied.
 
-        If this raises, `settle` finds out whether the record counts.
+        If this raises an error, `settle` finds out whether the record counts.
         """
 
     def settle(self) -> None:
-        """Find out whether a record counts at which `append` raised; if so, `records` includes it.
+        """Find out whether a record counts whose `append` raised an error; if so, `records` includes it.
 
-        The default leaves `records` as it is: the record does not count.
+        By default the record does not count, and `records` is unchanged.
         """
 
     @abstractmethod
     def refuse_leftovers(self) -> None:
-        """Raise CorruptState if there are records and their state is gone."""
+        """Raise `CorruptState` if the log has records although there is no state."""
 
     def close(self) -> None:
-        """Let another process use this storage. The default does nothing."""
+        """Release this storage, so that another process can use it. The default does nothing."""
 
 
 class LiveFolder(Life):
-    """A locked folder with a state and a log; see the module.
+    """Locked folder with a state and a log of events; see the module.
 
     Args:
         folder: Folder, created with mode 0700 if it is missing.
-        key: Key that seals the records and the state.
-        ledger: Ledger that stores how far the log reaches, which detects a rollback.
+        key: Key that encrypts the records and the state.
+        ledger: Ledger that stores the end of the log, which detects a rollback.
 
     Raises:
         StateError: Another process or object uses the folder, others may write to it, or it cannot be
@@ -174,7 +174,7 @@ class LiveFolder(Life):
 
     @property
     def reach(self) -> Reach | None:
-        """End of the current log, or of the last earlier log that was replayed; None without either."""
+        """End of the current log, or of the last earlier log that was replayed; None if there is no log."""
         if self._journal is None:
             return self._earlier
         return Reach(self._position, len(self._journal), self._journal.digest)
@@ -201,7 +201,7 @@ class LiveFolder(Life):
             self._earlier = Reach(one, len(journal), journal.digest)
 
     def _check_reach(self, lineage: str, position: int, follows: Reach | None, logs: list[int]) -> None:
-        """Raise an error if the logs end before the state or the ledger says they do.
+        """Raise an error if the logs have fewer records than the state or the ledger says.
 
         A log that was removed is no error if a later log exists: that log's state includes all its records.
         """
@@ -233,14 +233,14 @@ class LiveFolder(Life):
         return Journal(self._log(log), kind=_KIND, subject=subject, lazy=True).digest_after(records)
 
     def prepare(self, lineage: str, position: int) -> None:
-        """Create an empty log if there is none, before the first state is written."""
+        """Create an empty log, before the first state is written, if the folder has no log."""
         if not self._positions():
             Journal.create(self._log(position), kind=_KIND, subject=_subject(lineage, position))
 
     def begin(self, lineage: str, position: int) -> None:
         """Begin the log that follows the state at `position`, and remove older logs.
 
-        If the disk fails, the current log is continued.
+        If the new log cannot be written, the current log is continued.
         """
         subject, path = _subject(lineage, position), self._log(position)
         try:
@@ -259,7 +259,7 @@ class LiveFolder(Life):
 
         Raises:
             ForkedState: The ledger knows of a later log; nothing was appended.
-            StateError: The ledger could not be told how far the log reaches; nothing was appended.
+            StateError: The end of the log could not be sent to the ledger; nothing was appended.
         """
         journal = self._begun()
         if len(journal) - self._told >= WITNESSED_EVERY:
@@ -271,15 +271,15 @@ class LiveFolder(Life):
 
     @property
     def records(self) -> int:
-        """Number of the current log's records, as far as `append` and `settle` have seen."""
+        """Number of records of the current log, as far as `append` and `settle` have seen them."""
         return 0 if self._journal is None else len(self._journal)
 
     def settle(self) -> None:
-        """Find out whether a record counts at which `append` raised; if so, `records` includes it."""
+        """Find out whether a record counts whose `append` raised an error; if so, `records` includes it."""
         self._begun().settle()
 
     def refuse_leftovers(self) -> None:
-        """Raise CorruptState if a log has records and its state is gone; remove logs without records."""
+        """Raise `CorruptState` if a log has records but there is no state; remove logs without records."""
         for position in self._positions():
             path = self._log(position)
             if _holds_records(path):
@@ -301,7 +301,7 @@ class LiveFolder(Life):
             self._files.close()
 
     def _tell(self, journal: Journal) -> None:
-        """Tell the ledger how far the log reaches. All of the log is on disk."""
+        """Send the end of the log to the ledger. All of the log is on disk."""
         if self._ledger is None or len(journal) == self._told:
             return
         name = _witnessed_as(self._lineage)
@@ -319,7 +319,7 @@ class LiveFolder(Life):
         return self._journal
 
     def _opened(self, journal: Journal, subject: str) -> Iterator[Record]:
-        """Yield the records that are new to the journal, unsealed."""
+        """Yield the decrypted records that the journal has not returned before."""
         before = len(journal)
         for place, record in enumerate(journal.settle(), start=before):
             if self._key is None:
@@ -336,7 +336,7 @@ class LiveFolder(Life):
 
 
 def _holds_records(log: Path) -> bool:
-    """Return True if a log has more than a header; also for a missing log, which may have had records."""
+    """Return True if a log has more than a header, or is missing, as it may have had records."""
     try:
         with log.open("rb") as lines:
             lines.readline()
@@ -350,12 +350,12 @@ def _subject(lineage: str, position: int) -> str:
 
 
 def _witnessed_as(lineage: str) -> str:
-    """Return the ledger's name for all logs of a lineage together."""
+    """Return the name under which a ledger stores the end of the logs of a lineage."""
     return f"{lineage}:rounds"
 
 
 def _told(witness: Witness) -> tuple[int, int]:
-    """Return the position and the number of records of a log that the ledger was told."""
+    """Return the end of a log that the ledger has stored: position of the log and number of records."""
     with reading("what a ledger witnessed of a log of rounds", CorruptState):
         log, records = witness.digest.split(":")
         return int(log), int(records)

@@ -1,8 +1,8 @@
 """Arrays as .npy bytes, read without trusting their header.
 
 Writing gives the same bytes as `numpy.save(..., allow_pickle=False)`. Reading matches the header against a
-strict pattern for numeric arrays. NumPy's own parser evaluates a Python literal, and allocates memory by the
-shape in it.
+strict pattern for numeric arrays. NumPy's own parser is not used, because it evaluates a Python literal, and
+allocates memory for any shape that this literal contains.
 """
 
 import hashlib
@@ -36,14 +36,18 @@ def to_npy(array: NDArray[Any]) -> bytes:
 
 
 def from_npy(data: bytes, *, name: str) -> NDArray[Any]:
-    """Return the array of a whole .npy file; raise CorruptState if it is not a numeric array in C order."""
+    """Return the array that the bytes of a whole .npy file hold.
+
+    Raises:
+        CorruptState: The bytes are not a numeric array in C order.
+    """
     return read_npy(io.BytesIO(data), len(data), hashlib.sha256(data).hexdigest(), name=name)
 
 
 def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray[Any]:
     """Return the array in the next `n_bytes` bytes of `file`, whose SHA-256 must be `digest`.
 
-    The array's memory is allocated only after its shape was found to fill these bytes exactly.
+    Memory for the array is allocated only after its shape was found to fill these bytes exactly.
 
     Raises:
         CorruptState: The bytes are not a numeric array of this size and digest.
@@ -73,7 +77,7 @@ def read_npy(file: BinaryIO, n_bytes: int, digest: str, *, name: str) -> NDArray
 
 
 def _parse(head: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int] | None:
-    """Return data type, shape and length of the header; None for a header that `to_npy` does not write."""
+    """Return data type, shape and length of a header; None for a header that `to_npy` does not write."""
     if len(head) < _PREFIX.size:
         return None
     magic, length = _PREFIX.unpack_from(head)

@@ -36,7 +36,7 @@ _EVENT = "event"
 
 
 class ReleaseLog:
-    """An append-only list of releases; the module describes its entries.
+    """Append-only list of an object's releases; the module describes its entries.
 
     Example:
         >>> log, terms = ReleaseLog(), {"law": "discrete Gaussian", "scale": 4.0}
@@ -64,14 +64,14 @@ class ReleaseLog:
         return f"ReleaseLog(entries={len(self._entries)})"
 
     def count(self, purpose: str) -> int:
-        """Return the number of releases of this purpose that were begun."""
+        """Return the number of releases of this purpose that were entered."""
         return self._counts.get(purpose, 0)
 
     def enter(self, purpose: str, number: int, terms: Mapping[str, Any]) -> None:
-        """Enter release `number` of a purpose. Entering it again on the same terms does nothing.
+        """Enter release `number` of a purpose. Entering it again with the same terms does nothing.
 
         Raises:
-            ProtocolError: A number was left out, or this number was entered on other terms.
+            ProtocolError: A number was left out, or this number was entered with other terms.
         """
         for entry in self if number < self.count(purpose) else ():
             if entry["purpose"] == purpose and 0 <= number - entry["first"] < entry["count"]:
@@ -102,9 +102,9 @@ class ReleaseLog:
             self._entries.append(dict(event))
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> bool:
-        """Enter terms once, whatever the number of releases; return True if they are new.
+        """Enter terms once for any number of releases; return True if they are new.
 
-        Use it if a ledger or another log counts the releases.
+        Use this if a ledger or another log counts the releases.
 
         Example:
             >>> log = ReleaseLog()

@@ -1,9 +1,9 @@
 """`StateKey`: encryption of state at rest, with a key that is stored elsewhere.
 
 A sealed state file is the plain file under authenticated encryption (AES-SIV, RFC 5297). Kind, version,
-lineage, position and public configuration stay readable. Raw statistics, noise and counts do not. Neither
-part can be changed without the key. Equal states give equal bytes, so that a commit can be repeated. Apart
-from equality and length, two files reveal nothing about the secret parts of their states.
+lineage, position and public configuration stay readable. Raw statistics, noise and counts do not. Without
+the key no part can be changed unnoticed. Equal states give equal bytes, so that a commit can be repeated.
+Apart from equality and length, two files reveal nothing about the secret parts of their states.
 
 The key protects against a stolen disk or backup, not against a reader of the process's memory. A rollback,
 which replaces a sealed file by an older one, is detected only with a ledger (`StateStore`).
@@ -23,11 +23,11 @@ from dpbandits.state.files import open_to_read, write_durably
 __all__ = ["StateKey"]
 
 KEY_BYTES = 64
-"""Length of a key: AES-SIV takes two keys of 256 bits."""
+"""Length of a key in bytes: AES-SIV takes two keys of 256 bits."""
 
 
 class StateKey:
-    """A secret key for state files; its repr shows nothing, and it cannot be pickled.
+    """Secret key for state files; its repr shows nothing of it, and it cannot be pickled.
 
     Args:
         key: 64 random bytes, as from `StateKey.generate()`. A password is not a key.
@@ -79,7 +79,7 @@ class StateKey:
         """Generate a key and write it to a new file of mode 0600.
 
         Raises:
-            FileExistsError: The file exists. It is not overwritten, as its key would be lost.
+            FileExistsError: The file exists. It is not overwritten, because the key in it would be lost.
         """
         write_durably(Path(path), cls.generate(), exclusive=True)
         return cls.read(path)

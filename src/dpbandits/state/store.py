@@ -1,8 +1,8 @@
-"""`StateStore`: commits that may crash at any point, and refusal of a second copy of a state.
+"""`StateStore`: commits that survive a crash at any point, and refusal of a second copy of a state.
 
-A release is drawn once. So whatever a policy computes from fresh noise must be durable before it is
+A release is drawn once. So everything that a policy computes from fresh noise must be durable before it is
 returned, and must be the only continuation of the state before. `commit(state)` takes three steps in this
-order. Each is durable before the next:
+order, each of which is durable before the next:
 
 1. **prepare**: the whole state is written to `PATH.next`;
 2. **witness**: `ledger.advance(lineage, position, digest)`, compare-and-set;
@@ -21,17 +21,18 @@ Let p be the last committed position and p + 1 the one under way.
 | after the witness | p | p + 1 | p + 1 | renames, returns p + 1 |
 | after replacing | p + 1 | - | p + 1 | returns p + 1 |
 
-In the first two rows nothing of p + 1 was returned to anybody, so another p + 1 may be drawn. The ledger has
-not recorded the first one, and its file is removed. In the last two rows the ledger binds the lineage to this
-p + 1. `load` returns it: the same release, whether or not it was returned before. A crash inside `load` or a
-repeated `commit` leads to one of these rows again. A failed `commit` may be repeated with the same state:
-recording and renaming are idempotent.
+In the first two rows nothing of state p + 1 was returned to anybody, so another state p + 1 may be drawn.
+The ledger has not recorded the first one, and its file is removed. In the last two rows the ledger has bound
+the lineage to this state p + 1. `load` returns it: the same release, whether or not it was returned before.
+A crash inside `load` or a repeated `commit` leads to one of these rows again. A failed `commit` may be
+repeated
+with the same state: recording and renaming are idempotent.
 
 Forks
 -----
-Of two copies of one state (a restored backup, a cloned machine), the first one to advance at the ledger
-continues. The other gets `ForkedState` before it has changed anything. Without a ledger only `PATH` is
-checked: that there is no copy elsewhere is then an unchecked assumption.
+Of two copies of one state (a restored backup, a cloned machine), the first that advances the ledger
+continues. The other copy gets `ForkedState` before it has changed anything. Without a ledger only `PATH` is
+checked. It is then an unchecked assumption that there is no copy elsewhere.
 
 Stores in several processes on one path exclude each other with a lock file, `PATH.lock`.
 """
@@ -51,13 +52,13 @@ __all__ = ["StateStore"]
 
 
 class StateStore:
-    """Durable state at one path. The module lists what a crash can leave.
+    """Durable state of one object at one path. The module lists what a crash can leave.
 
     Args:
-        path: Path of the state file, in a directory that exists. `path.next` and `path.lock` are beside it.
-            All have mode 0600. `path.next` is as secret as the state.
+        path: Path of the state file, in a directory that exists. `path.next` and `path.lock` are in the same
+            directory. All three have mode 0600. `path.next` is as secret as the state.
         ledger: Ledger that detects forks and rollbacks. Use one ledger for all copies of a state.
-        key: Key that seals what is written and opens what is read; see `StateKey`.
+        key: Key that encrypts and decrypts the state; see `StateKey`.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class StateStore:
             CorruptState: The path has a damaged file or no state; nothing was changed.
             StateError: The ledger or the lock could not be used; repeat the commit.
             MissingState: The path's folder does not exist.
-            OSError: The disk refused; repeat the commit when it has space.
+            OSError: Writing failed; repeat the commit when the disk has space.
         """
         data, digest = encode(state, self._key, self._texts)
         new = Witness(state.position, digest)
@@ -120,7 +121,7 @@ class StateStore:
             return self._load_witnessed(self._ledger, adopt=adopt)
 
     def seals_like(self, other: "StateStore") -> bool:
-        """Return True if both stores write a state as the same bytes, so with the same digest."""
+        """Return True if both stores write a state as equal bytes, so that its digest is equal."""
         return self._key is other._key
 
     def __repr__(self) -> str:
@@ -129,7 +130,11 @@ class StateStore:
     # -- the steps of a commit ------------------------------------------------------------------
 
     def _check_witness(self, lineage: str, new: Witness) -> bool:
-        """Return True if the ledger has recorded `new` already; raise ForkedState if it cannot follow."""
+        """Return True if the ledger has already recorded `new`.
+
+        Raises:
+            ForkedState: The ledger has recorded a position that `new` does not follow.
+        """
         if self._ledger is None:
             return True  # nothing to record
         last = self._ledger.last(lineage)
@@ -137,7 +142,7 @@ class StateStore:
         return last == new
 
     def _check_occupant(self, state: State, new: Witness) -> bool:
-        """Return True if `path` has exactly this state; raise an error if it may not be replaced."""
+        """Return True if the file at `path` is this state; raise an error if it may not be replaced."""
         try:
             occupant = self._occupant()
         except FileNotFoundError:
@@ -156,7 +161,7 @@ class StateStore:
         return False
 
     def _occupant(self) -> Identity:
-        """Return the identity of the state at `path`, from memory if the file was not changed since."""
+        """Return the identity of the state at `path`, from a cache if the file was not changed since."""
         if self._left is not None and _stamp(self._path) == self._left[0]:
             return self._left[1]
         return read_identity(self._path)
@@ -210,10 +215,10 @@ class StateStore:
         return committed.state
 
     def _load_alone(self) -> State:
-        """Load without a ledger, and finish an interrupted commit if its file is whole.
+        """Return the state without asking a ledger; finish an interrupted commit if its file is complete.
 
-        Finishing is always right: either nothing of that commit was released, or a ledger that was not passed
-        here has recorded it.
+        It is always correct to finish: either nothing of that commit was released, or a ledger that was not
+        passed here has recorded it.
         """
         pending = self._read_next()
         try:
@@ -229,7 +234,7 @@ class StateStore:
         return pending.state
 
     def _read_next(self) -> "_Saved | None":
-        """Return the state of an interrupted commit, or None if it is missing or torn."""
+        """Return the state of an interrupted commit; None if its file is missing or torn."""
         try:
             return self._read(self._next)
         except (FileNotFoundError, CorruptState):
@@ -253,13 +258,13 @@ class StateStore:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Return numbers that change if a file is replaced or written to."""
+    """Return numbers that change if the file at the path is replaced or written to."""
     seen = path.lstat()
     return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 class _Saved(NamedTuple):
-    """A state that was read from a file, and its position and digest."""
+    """State that was read from a file, with its position and digest."""
 
     state: State
     witness: Witness

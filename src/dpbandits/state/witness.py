@@ -1,28 +1,30 @@
 r"""Witnesses: external append-only counters that detect a rollback of a ledger.
 
-A ledger is a file. If it is deleted, restored from a backup or replaced by an older copy, charges since then
-are forgotten, and their budget could be spent again. A witness is stored where the people and programs that
-could do this have no access. For each lineage it stores a position, which only grows by one at a time, and a
-digest. `SQLiteLedger(path, witness=...)` tells its witness every charge and every advance, as a digest with a
-secret salt.
+A ledger is a file. If it is deleted, restored from a backup or replaced by an older copy, charges since that
+copy are forgotten, and their budget could be spent again. A witness is stored where the people and programs
+that could do this have no access. For each lineage it stores a position, which only grows by one at a time,
+and a digest. `SQLiteLedger(path, witness=...)` reports every charge and every advance to its witness, as a
+digest with a secret salt.
 
-- `AppendOnlyWitness`: the interface. A ledger has it too, so another ledger can serve as a witness.
+- `AppendOnlyWitness`: the interface of witnesses. Ledgers have this interface, too, so a ledger can be the
+  witness of another ledger.
 - `FileWitness(folder)`: an append-only file for each lineage, on another disk, mount or account than the
   ledger.
 
-Attacks on the connection
--------------------------
-A ledger writes a charge to its own disk, then tells the witness, and the call returns after both; the crash
-table is in `dpbandits.budget.sqlite`. An attacker who can stop, delay or refuse answers
+Attacks on the connection ------------------------- A ledger writes a charge to its own disk, then reports it
+to the witness, and returns after both; the crash table is in `dpbandits.budget.sqlite`. An attacker who can
+stop, delay or refuse the witness's answers
 
-- **can stop** the ledger's users. Without an answer no call succeeds, and nothing is released. Each
-  interrupted call may leave one charge that is paid for and unused. Repeating the call under its id uses that
-  charge. So no number of time-outs spends more than one charge for each id, or releases anything unpaid;
+- **can stop** the programs that use the ledger. Without an answer no call succeeds, and nothing is released.
+  Each interrupted call may leave one charge that is paid for and unused. Repeating the call under the same
+  id uses that charge. So no number of time-outs spends more than one charge per id, or releases anything
+  unpaid;
 - **learns** when and how often something is charged or saved (the position), and nothing else. Digests have
   256 bits and a salt that stays in the ledger's file. Refusing or delaying shows no more than watching, as
   the repeated call has the same position and digest;
-- **cannot roll back**. A replayed old answer (TLS prevents it) is behind the file by more than the last
-  event, and is refused; or by exactly that event, which is then told again.
+- **cannot roll back**. TLS prevents the replay of an old answer. A replayed answer would be behind the
+  ledger's file by more than the last event, and is refused; or by exactly that event, which is then reported
+  again.
 
 An attacker who controls both the witness and the ledger's file can do all of this. A witness does not see a
 release that was never charged.
@@ -67,7 +69,7 @@ __all__ = [
 
 
 class Witness(NamedTuple):
-    """The last committed position of a lineage, and the digest of the state there."""
+    """Last committed position of a lineage, and digest of the state at this position."""
 
     position: int
     digest: str
@@ -80,7 +82,7 @@ def check_name(name: object, *, what: str) -> None:
 
 
 def new_witness(lineage: str, position: int, digest: str) -> Witness:
-    """Return the witness of a position and a digest, after checking all arguments."""
+    """Return a `Witness` with this position and digest, after checking all arguments."""
     check_name(lineage, what="a lineage")
     check_name(digest, what="a digest")
     if type(position) is not int or not 0 <= position <= LARGEST_POSITION:
@@ -89,7 +91,7 @@ def new_witness(lineage: str, position: int, digest: str) -> Witness:
 
 
 def check_advance(last: Witness | None, new: Witness) -> None:
-    """Raise ForkedState unless `new` repeats or follows `last`: the comparison of compare-and-set."""
+    """Raise `ForkedState` unless `new` equals `last`, or has the next position, or there is no `last`."""
     if last is None or new == last or new.position == last.position + 1:
         return
     raise ForkedState(
@@ -99,7 +101,7 @@ def check_advance(last: Witness | None, new: Witness) -> None:
 
 
 class AppendOnlyWitness(Protocol):
-    """Append-only counter that stores the last position and digest of each lineage. Every ledger is one."""
+    """Interface of an append-only store of each lineage's last position and digest, as ledgers are."""
 
     @abstractmethod
     def last(self, lineage: str) -> Witness | None:
@@ -111,16 +113,16 @@ class AppendOnlyWitness(Protocol):
 
     @abstractmethod
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """Store `digest` at `position`, durably, with compare-and-set; see `Ledger.advance`.
+        """Store the digest of a position durably, by compare-and-set; see `Ledger.advance`.
 
         Raises:
-            ForkedState: The lineage is further, or has another digest at this position.
+            ForkedState: The stored position is later, or has another digest.
             StateError: The witness could not be reached; `last` shows whether the digest was stored.
         """
 
 
 class Payer(Seen, AppendOnlyWitness):
-    """Interface of the ledger of a saved object: it is charged for releases, and counts the object's commits.
+    """Interface of a ledger to saved objects: it charges accounts for releases, and counts commits.
 
     `dpbandits.budget.Ledger` implements it.
     """
@@ -140,7 +142,7 @@ class Payer(Seen, AppendOnlyWitness):
 
 @dataclass(frozen=True)
 class Account:
-    """A ledger's account that is charged for releases. `Ledger.account(name)` and `open_account` return one.
+    """Account of a ledger that is charged for releases; see `Ledger.account(name)` and `open_account`.
 
     Args:
         ledger: Ledger of the account. It also detects copies and rollbacks of saved states.
@@ -156,7 +158,7 @@ class Account:
 
 
 def witness_of(account: Account | None, ledger: Payer | None = None) -> Payer | None:
-    """Return the ledger that detects copies of a state: the account's, or `ledger` without an account.
+    """Return the ledger that detects copies of a state: that of the account, or `ledger` without one.
 
     Raises:
         InvalidParameter: An argument has another type, or the account belongs to another ledger.
@@ -173,12 +175,12 @@ def witness_of(account: Account | None, ledger: Payer | None = None) -> Payer | 
 
 
 class FileWitness:
-    """Witness in append-only files of mode 0600 in a folder, one for each lineage.
+    """Witness that stores one append-only file of mode 0600 per lineage in a folder.
 
-    Each line has position, digest and a checksum. A line that a crash left unfinished is skipped; a finished
-    line that was changed is `CorruptState`. Any number of processes may share the folder. Put it where a
-    restore of the ledger's disk does not restore it too. On Linux `chattr +a` on the files makes the system
-    refuse anything but appending.
+    Each line of a file has position, digest and a checksum. A line that a crash left unfinished is skipped;
+    a finished line that was changed raises `CorruptState`. Any number of processes may share the folder.
+    Choose a folder that is not restored when the ledger's disk is restored. On Linux `chattr +a` on the
+    files makes the system refuse everything but appending.
 
     Args:
         folder: Existing folder to which other users cannot write.
@@ -226,7 +228,7 @@ class FileWitness:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Lock the folder. Errors of the disk become StateError."""
+        """Return a context manager that locks the folder, and turns errors of the disk into `StateError`."""
         try:
             with locked(self._folder / "witness.lock"):
                 yield
@@ -242,7 +244,7 @@ class FileWitness:
         return self._folder / f"{hashlib.sha256(lineage.encode()).hexdigest()[:32]}.witness"
 
     def _last(self, path: Path, lineage: str) -> tuple[Witness | None, bool]:
-        """Return the last position and digest, and True if the file is empty or ends with a finished line."""
+        """Return the last position and digest, and True if the file is empty or its last line is finished."""
         refuse_if_others_write(path, what="a file of the witness")
         try:
             with open_regular(path) as (file, size):

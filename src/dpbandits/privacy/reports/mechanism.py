@@ -227,13 +227,13 @@ def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntA
 
 
 def on_lattice(probability: Callable[[], Decimal]) -> int:
-    """Return floor(2**64 p) of the real number p: the same on every machine and in every language.
+    """Return floor(2**64 p) of a real number p, which is equal on every machine and in every language.
 
     Args:
-        probability: Function that computes p from exp of an exact number with few roundings, in the current
-            decimal context. The tolerance for relative errors is 10**(8 - digits), because
-            exp(epsilon) - 1 loses six digits at the smallest epsilon. exp of a rational is transcendental,
-            so that 2**64 p is no integer, and enough digits decide.
+        probability: Function that computes p from exp of an exact number, with few roundings, in the current
+            decimal context. A relative error of 10**(8 - digits) is tolerated, because exp(epsilon) - 1
+            loses six digits at the smallest epsilon. The exponential of a rational is transcendental. So
+            2**64 p is no integer, and enough digits determine its floor.
     """
     digits = 50
     while True:
