@@ -13,13 +13,13 @@ __all__ = ["TYPES", "Named", "Of", "example_of", "type_of"]
 
 
 class Named(NamedTuple):
-    """Reference to another type by name."""
+    """Reference to another type of `TYPES` by its name."""
 
     name: str
 
 
 class Of(NamedTuple):
-    """Example with its kind; see `TYPES`."""
+    """An example value, together with its kind; see `TYPES`."""
 
     example: Any
     kind: Any
@@ -226,16 +226,19 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Questions": ("In the order in which they were asked.", {"questions": [Named("Question")]}),
 }
-"""Name -> description and members. A member is an example whose type is its kind, a kind alone, or an `Of`
-with both. A list has the kind of its first entry; a tuple is any of its kinds, with None for null. A member
-with a question mark is optional and never null; examples contain the optional members that are `Of`.
+"""Name -> description and members of each type of answer.
+
+A member of a type is an example value, whose type is its kind; or a kind without an example; or an `Of` with
+both. A list has the kind of its first entry. A tuple means any of its kinds, with None for null. A member
+whose name ends with a question mark is optional and never null; examples contain only those optional members
+that are `Of`.
 """
 
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", None: "null", dict: "object"}
 
 
 def type_of(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a kind, as members of `TYPES` name it."""
+    """Return the JSON Schema of a kind; see `TYPES` for the forms of a kind."""
     if isinstance(kind, Named):
         return {"$ref": f"#/components/schemas/{kind.name}"}
     if isinstance(kind, Of):
@@ -254,7 +257,7 @@ def type_of(kind: Any) -> dict[str, Any]:
 
 
 def example_of(kind: Any) -> Any:
-    """Return the example of a kind that has one."""
+    """Return the example value of a kind that has one; see `TYPES`."""
     if isinstance(kind, Named):
         return example_of(TYPES[kind.name][1])
     if isinstance(kind, Of):

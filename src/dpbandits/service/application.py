@@ -1,4 +1,4 @@
-"""ASGI application of the service: its routes, the scopes that they need, and their answers.
+"""ASGI application of the service: its routes, the scopes that each needs, and the answers.
 
 The routes turn JSON into arguments of `dpbandits.service.core.Service`, and errors into problems.
 """
@@ -63,20 +63,22 @@ from dpbandits.service.surveys import Intake, begin_survey
 __all__ = ["application"]
 
 LINES = "application/x-ndjson"
-"""Media type of lines of JSON."""
+"""Media type of an answer with one JSON value per line."""
 
 TICK_SECONDS = 0.25
-"""Seconds between two runs of the periodic work (`Service.tick`)."""
+"""Number of seconds between two runs of the periodic work (`Service.tick`)."""
 
 
 _OPEN = re.compile(
     r"/v1/local/[^/]+/(policy|reports)|/v1/policies/[^/]+/(decisions|rewards)([:/].*)?|/ofrep/v1/.*"
 )
-"""Routes that pages of other origins may use from a browser."""
+"""Pattern of the paths that pages of other origins may use from a browser."""
 
 
 class Word(StringConvertor):
-    """Part of a path without a colon, because a verb follows the colon: `{decision:word}:activate`."""
+    """Converter for a part of a path without a colon, because a verb follows the colon:
+    `{decision:word}:activate`.
+    """
 
     regex = "[^/:]+"
 
@@ -154,7 +156,7 @@ def application(service: Service) -> Application:
 
 
 def _open_to(origins: Sequence[str], application: Application) -> Application:
-    """Return the application with answers that browsers let pages of these origins read (CORS).
+    """Return an application whose answers can be read by pages of these origins in a browser (CORS).
 
     Only routes of devices, decisions and feature flags are open to pages. Credentials of the browser are
     never accepted, so a page cannot use a login at the desk and needs a token. Everybody who opens the page
@@ -178,7 +180,7 @@ def _open_to(origins: Sequence[str], application: Application) -> Application:
 
 
 def _template(app: FastAPI, scope: Scope) -> str:
-    """Return the template of the route of a request; "none" if there is none."""
+    """Return the path template of the route that answers a request; "none" if there is none."""
     found = (
         route.path_format
         for route in app.routes
@@ -203,7 +205,7 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 
 
 async def _of_request(request: Request, error: Exception) -> Response:
-    """Return the answer for an invalid body, which names members of the message and no values."""
+    """Return the answer for an invalid body. It names the invalid members and contains no values."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     return await _of_problem(request, not_fitting(found))
 
@@ -218,7 +220,10 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """Return the methods of all routes of a path; the framework names those of the first route."""
+    """Return the HTTP methods of all routes with the request's path.
+
+    The framework's own answer would have those of the first route only.
+    """
     found: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
@@ -257,14 +262,17 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
     @of_tokens("GET ", "List the valid tokens, latest first", "ListedTokens")
     def list_tokens(token: AdminWithin) -> dict[str, Any]:
-        """The list has no texts of tokens. A token with limits sees the tokens within its own limits."""
+        """The list has no texts of tokens. A token with limits sees only the tokens within its own limits."""
         return {
             "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
         }
 
     @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", "RotatedToken")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
-        """The old text stays valid for the overlap. The request can be repeated if no answer came."""
+        """The token gets a new text.
+
+        The old text stays valid for the overlap, so the request can be repeated if no answer came.
+        """
         how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
         found: dict[str, Any] = await changed(
             partial(tokens.rotate, keys=service.keys, identity=identity, **how)
@@ -304,13 +312,13 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
     @route("POST :preview", "Preview the guarantee and cost of a policy", "PolicyPreview", "not-found")
     def preview_policy(message: PolicyRequest, token: AdminWithin) -> dict[str, Any]:
-        """Nothing is stored, charged or drawn."""
+        """The answer has the guarantee and the cost of the policy. Nothing is stored, charged or drawn."""
         token.refuse_new(message.name, message.population)
         return policies.preview(service.ledger, _asked(message))
 
     @route("POST ", "Create a policy", "Policy", "not-found", "conflict", "budget-exceeded", status=201)
     async def begin_policy(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
-        """The population is charged for everything that the policy will ever release."""
+        """The policy's population is charged for everything that the policy will ever release."""
         token.refuse_new(message.name, message.population)
         kept = await asyncio.to_thread(service.begin_policy, _asked(message), token.id)
         response.headers["ETag"] = kept.etag
@@ -339,7 +347,10 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     async def change_policy(
         policy: PolicyName, message: ChangeRequest, token: Admin, response: Response, if_match: Tag = None
     ) -> dict[str, Any]:
-        """The guarantee never changes. The header `If-Match` is required."""
+        """The request changes status or settings.
+
+        The guarantee never changes. The header `If-Match` is required.
+        """
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
         how: dict[str, Any] = {"status": message.status, "settings": settings, "if_match": if_match}
         how |= {"now": service.now(), "by": token.id}
@@ -355,12 +366,18 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         has_tag=True,
     )
     def published_function(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
-        """The answer is JSON for `PublishedFunction.from_json`; the ETag is its version."""
+        """The answer is the policy's latest function, as JSON for `PublishedFunction.from_json`.
+
+        The ETag is its version.
+        """
         return tagged(*service.published(policy), if_none_match)
 
     @route("GET /{policy}/guarantee", "Get the statement of the guarantee", _STATED, "conflict")
     def get_guarantee(policy: PolicyName, token: Reader) -> Response:
-        """`statement` is the page to sign, as text; `guarantee` is everything, as JSON."""
+        """`statement` is the guarantee as a page of text that can be signed.
+
+        `guarantee` is all of it as JSON.
+        """
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
@@ -374,7 +391,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
 
 def _asked(message: PolicyRequest) -> dict[str, Any]:
-    """Return the request as it is stored, without members that were left out."""
+    """Return the request in the form in which it is stored, without members that the caller left out."""
     found = given(message)
     found["horizon"] = message.horizon
     found["settings"] = message.settings.model_dump()
@@ -399,7 +416,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         status=201,
     )
     async def begin_local_policy(message: SurveyRequest, token: AdminWithin) -> dict[str, Any]:
-        """The population is charged once, for one report of one user."""
+        """The policy's population is charged once, for one report of one user."""
         token.refuse_new(message.name, message.population)
         asked = message.model_dump()
         await wrap_future(
@@ -440,7 +457,10 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         },
     )
     async def send_reports(survey: SurveyName, request: Request, token: Device) -> Response:
-        """Each report follows its length in two bytes, little-endian. The answer means they are on disk."""
+        """In the body, each report follows its length, which has two bytes, little-endian.
+
+        When the answer comes, the reports are on disk.
+        """
         service.refuse_in_a_copy()
         return Json(await intake(survey, await request.body()))
 
@@ -455,12 +475,15 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         media="text/plain",
     )
     def metrics(token: Reader) -> Response:
-        """Metrics come from an allow-list: none is by arm, by reward or by status of a decision."""
+        """The metrics come from an allow-list: none is by arm, by reward or by status of a decision."""
         return Response(measured.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @route("GET /v1/events", "List the events for operators, latest first", {"events": [_EVENT]})
     def list_events(token: Admin) -> dict[str, Any]:
-        """`token` is the id of the token that acted; it is empty if the service or a command acted."""
+        """`token` is the id of the token whose request caused the event.
+
+        It is empty if the service or a command did.
+        """
         rows = service.read(
             lambda reads: reads.rows(
                 "SELECT number, at, what, subject, told, token FROM events WHERE what != ? "
@@ -477,8 +500,10 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         media=LINES,
     )
     def export_raw(policy: PolicyName, token: Admin) -> Response:
-        """The answer is JSON lines after a line with a warning: all decisions that exist at the beginning,
-        each as it is when its page is read. The export is an event.
+        """The answer has a line with a warning, and then one JSON line for each decision that exists at the
+        beginning.
+
+        A line shows the decision as it is when its page is read. The export is recorded as an event.
         """
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
         if not service.read_only:
@@ -500,7 +525,10 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
 
     @route("GET /v1/ready", "Check readiness", {"status": "ready"}, "not-ready", needs_token=False)
     async def ready(request: Request) -> dict[str, Any]:
-        """The route needs no token. If the service is not ready, `reasons` lists why, in fixed words."""
+        """The route needs no token.
+
+        If the service is not ready, `reasons` lists the failed checks, in fixed words.
+        """
         if reasons := request.app.state.readiness.reasons():
             raise Problem("not-ready", "See `reasons`.", more={"reasons": reasons})
         return {"status": "ready"}

@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 _INSTANCE = "instance"
-"""Name of the fact with the name of the store's deployment."""
+"""Key in the table `facts` under which the name of the store's deployment is stored."""
 
 STORE, MARK, KEY = "service.db", "service.backup", "service.key"
 _LOCK = "service.lock"
@@ -93,7 +93,7 @@ _RAW = (
 )
 _TABLES = (*_RAW, "populations", "policies", "events", "exchanges", "surveys", "releases", "lineages")
 _OWN = "('version', 'moving', 'move', 'witnessed')"
-"""Facts that belong to one place and are not moved."""
+"""Names of facts that describe one place, as an SQL list; a move does not copy them."""
 
 _BEING_FILLED = "it is being filled; repeat the move"
 
@@ -144,7 +144,10 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
 
 
 def why_copy(folder: Path, store: Store, settings: Settings) -> str:
-    """Return the reason why the store is a read-only copy; empty if it is no copy. See the module."""
+    """Return the reason why the store is a read-only copy; empty if it is no copy.
+
+    See the module for the rules.
+    """
     if isinstance(store, SQLiteStore) and (folder / MARK).exists():
         return "it is a backup"
     with store.reading() as reads:
@@ -155,13 +158,13 @@ def why_copy(folder: Path, store: Store, settings: Settings) -> str:
 
 
 def name_instance(writes: Writes, settings: Settings) -> None:
-    """Store the name of the deployment, unless there is one."""
+    """Store the deployment's name from the settings, unless the store has a name already."""
     if settings.instance:
         writes.run("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", _INSTANCE, settings.instance)
 
 
 def unnoticed_copies(settings: Settings) -> str:
-    """Return a warning if a copy of the store would not be detected; empty otherwise."""
+    """Return a warning if the service would not detect that its store was copied; empty otherwise."""
     if settings.witness or settings.instance:
         return ""
     return (
@@ -219,7 +222,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
 
 def _retire(writes: Writes) -> None:
-    """Retire all policies and close all populations; erase rounds that will never be released."""
+    """Retire all policies and close all populations. Erase the rounds, because no release will use them."""
     for table in ("progress", "slots", "people", "states"):
         writes.run(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
     writes.run("UPDATE policies SET status = 'retired', revision = revision + 1")
@@ -283,7 +286,7 @@ def _refuse_copies(folder: Path, store: Store, settings: Settings) -> None:
 
 @contextmanager
 def _both(folder: Path, settings: Settings) -> Iterator[tuple[Store, Store]]:
-    """Open the locked store of a folder and that of the settings' database."""
+    """Open the store of a folder, which is locked, and the store in the database of the settings."""
     from dpbandits.service.postgres import PostgresStore
 
     with ExitStack() as files:
@@ -292,7 +295,7 @@ def _both(folder: Path, settings: Settings) -> Iterator[tuple[Store, Store]]:
 
 
 def store_adoptions(store: Store) -> list[tuple[int, str]]:
-    """Return the adoptions of a store."""
+    """Return the adoptions that a store has recorded; see `keys.Adoption`."""
     with store.reading() as reads:
         return adoptions(reads)
 

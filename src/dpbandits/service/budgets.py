@@ -24,12 +24,18 @@ __all__ = [
 
 
 def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
-    """Return the privacy definition of a JSON object, by default JointDP; else raise InvalidParameter."""
+    """Return the privacy definition that a JSON object describes; its kind is JointDP by default.
+
+    Raise InvalidParameter if it describes none.
+    """
     return definitions.from_config({"kind": "JointDP", **asked})
 
 
 def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
-    """Return the effect of a charge on an account as JSON, without charging; errors as in `standing`."""
+    """Return the effect that a charge would have on a population's account, as JSON. Nothing is charged.
+
+    Errors are those of `standing`.
+    """
     before = standing(ledger, population)
     try:
         after, why = balance_to_json(ledger.after(population, cost=cost)), ""
@@ -62,7 +68,7 @@ def balance_to_json(balance: Balance) -> dict[str, Any]:
     """Return the public content of an account as JSON, with exact decimals as texts.
 
     `spent_as_epsilon` is the epsilon of all charges at the promised delta, to compare with the promised
-    epsilon. `parts` are the sums that the accountant compares with limits.
+    epsilon. `parts` are the sums that the accountant compares with its limits.
     """
     terms = balance.terms
     return {

@@ -43,27 +43,38 @@ from dpbandits.service.tokens import note_change
 __all__ = ["Clock", "accept_clock", "elapsed"]
 
 JUMP_SECONDS = 300.0
-"""Difference in seconds between the wall clock and the expected time that stops the clock. Corrections by NTP
-and leap seconds are far smaller, and deadlines of raw data are days."""
+"""Difference in seconds between the wall clock and the expected time above which the clock is stopped.
+
+Corrections by NTP and leap seconds are far smaller, and deadlines of raw data are days.
+"""
 
 SETTLING_SECONDS = 60.0
-"""Seconds after a start in which a wall clock far ahead of the stored time is not trusted. If a machine boots
-with a wrong clock, NTP corrects it within seconds."""
+"""Number of seconds after a start in which a wall clock far ahead of the stored time is not trusted.
+
+If a machine boots with a wrong clock, NTP corrects it within seconds.
+"""
 
 NOTED_SECONDS = 60.0
-"""Seconds after which the stored time is updated."""
+"""Number of seconds after which the stored time is updated."""
 
 _FACT = "clock"
 
 
 def elapsed() -> float:
-    """Return seconds of a monotonic clock, which also runs during sleep if the system has one that does."""
+    """Return the seconds of a monotonic clock.
+
+    It also runs during sleep if the system has a clock that does.
+    """
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class _Known(NamedTuple):
-    """Stored time in seconds since 1970, True if the clock is stopped, and number of accepted wall clocks."""
+    """Content of the stored fact `clock`.
+
+    It has the time in seconds since 1970, True if the clock is stopped, and how often a wall clock was
+    accepted.
+    """
 
     at: float = -math.inf
     stopped: bool = False
@@ -96,11 +107,14 @@ class Clock:
         return wall + elapsed() - at
 
     def over(self) -> float:
-        """Return the time by which waits and retention times end: now, or -inf while it is not trusted."""
+        """Return the time up to which deadlines count as passed: now, or -inf while the time is not trusted.
+
+        Deadlines end waits for a reward and retention times.
+        """
         return -math.inf if self.stopped or elapsed() < self._settled_at else self.now()
 
     def begin(self) -> None:
-        """Set the time at a start."""
+        """Set the time when the process starts, from the store and the wall clock."""
         wall, at, known = self._looked()
         self._accepted, self._floor, self._told = known.accepted, known.at, known.stopped
         ahead = wall - known.at
@@ -136,13 +150,13 @@ class Clock:
         self._note(known)
 
     def _looked(self) -> tuple[float, float, _Known]:
-        """Return the wall clock, `elapsed` at the same time, and the stored fact."""
+        """Return the wall clock, the value of `elapsed` at the same moment, and the stored fact."""
         with self._store.reading() as reads:
             known = _known(reads)
             return self._store.clock(reads), elapsed(), known
 
     def _set(self, wall: float, at: float) -> None:
-        """Set the time. If it goes back, date later rows back."""
+        """Set the time to `wall` at the moment `at` of `elapsed`. If it goes back, date later rows back."""
         if wall < self.now() - JUMP_SECONDS:
             with self._store.writing() as writes:
                 _date_back(writes, wall)
@@ -172,9 +186,9 @@ class Clock:
 
 
 def _date_back(writes: Writes, now: float) -> None:
-    """Date rows with later times back to now, and move their deadlines by as much.
+    """Change rows with times after `now` to `now`, and move their deadlines by the same number of seconds.
 
-    Sessions of the desk and old texts of rotated tokens end, because their beginning is not stored.
+    Sessions of the desk and old texts of rotated tokens end, because the time when they began is not stored.
     """
     after = now + JUMP_SECONDS
     writes.run("DELETE FROM sessions")

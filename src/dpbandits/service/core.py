@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 DAY = 86400.0
 
 FOLD_SECONDS = 0.1
-"""Seconds between two searches of a worker for due releases."""
+"""Number of seconds between two searches of a worker for due releases."""
 
 
 def _not_folded(error: Exception) -> None:
@@ -68,7 +68,7 @@ def _not_folded(error: Exception) -> None:
 
 
 class Service:
-    """Opened service; see the module.
+    """An opened service: its files, transactions and operations; see the module.
 
     Args:
         folder: folder of the service, created with mode 0700 if it does not exist. With a database it has
@@ -78,7 +78,7 @@ class Service:
     Attributes:
         folder: folder of the service.
         read_only: True for a copy that was not adopted; see `backups`.
-        why_copy: reason why it is a copy; empty otherwise.
+        why_copy: reason why the store is a copy; empty otherwise.
         first_token: text of the first token of a new store, with all scopes, which is not shown again. None
             for an existing store.
 
@@ -125,7 +125,7 @@ class Service:
         return "Service()"
 
     def _begin_at_last(self) -> None:
-        """Initialise a new store; if several workers do so at once, only one succeeds."""
+        """Initialise a new store. If several workers try at the same time, only one of them succeeds."""
         for attempt in range(10):
             try:
                 self.ledger.begin()
@@ -152,7 +152,7 @@ class Service:
         return self.clock.now()
 
     def close(self) -> None:
-        """Finish the waiting calls and close the store."""
+        """Finish the calls that wait or run, and close the store."""
         self._folding.close()
         self._beside.begin(lambda: None).result()  # after the calls under way
         self.writer.close()
@@ -170,7 +170,7 @@ class Service:
         return self.writer.submit(call, about=about, ahead=ahead, **how)
 
     def refuse_in_a_copy(self) -> None:
-        """Raise Problem in a copy that was not adopted."""
+        """Raise Problem if the store is a copy that was not adopted."""
         if self.read_only:
             raise Problem("read-only", "This is a copy that was not adopted, so it is read-only.")
 
@@ -182,7 +182,7 @@ class Service:
     # -- decisions ---------------------------------------------------------------------------------
 
     def decide(self, policy: str, token: str, body: dict[str, Any]) -> Future[str]:
-        """See `Decisions.decide`."""
+        """Run `Decisions.decide` in the writer's transaction."""
         together = partial(self.decisions.decide_together, policy=policy, token=token)
         return self.write(
             partial(self.decisions.decide, policy=policy, token=token, body=body),
@@ -195,7 +195,7 @@ class Service:
     def decide_together(
         self, policy: str, token: str, bodies: Sequence[dict[str, Any]]
     ) -> Future[list[str | Problem | None]]:
-        """See `Decisions.decide_together`."""
+        """Run `Decisions.decide_together` in the writer's transaction."""
         together = partial(self.decisions.decide_together, bodies=bodies, policy=policy, token=token)
         ahead = partial(self.decisions.ahead_of_policy, policy=policy)
         return self.write(together, about=policy, ahead=ahead, by=token, count=len(bodies))
@@ -203,7 +203,7 @@ class Service:
     def reward(
         self, policy: str, decision_id: str, value: float, *, by: str = ""
     ) -> Future[decisions.Outcome]:
-        """See `Decisions.reward`."""
+        """Run `Decisions.reward` in the writer's transaction."""
         together = partial(self.decisions.reward_together, policy=policy)
         return self.write(
             partial(self.decisions.reward, policy=policy, decision_id=decision_id, value=value),
@@ -216,23 +216,23 @@ class Service:
     def reward_together(
         self, policy: str, told: Sequence[tuple[str, float]], *, by: str = ""
     ) -> Future[list[decisions.Outcome | None]]:
-        """See `Decisions.reward_together`."""
+        """Run `Decisions.reward_together` in the writer's transaction."""
         together = partial(self.decisions.reward_together, told=told, policy=policy)
         nothing: LooksAhead = lambda _: iter(())  # noqa: E731 - so that it runs with the calls that look ahead
         return self.write(together, about=f"{policy} told", ahead=nothing, by=by, count=len(told))
 
     def activate(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
-        """See `Decisions.activate`."""
+        """Run `Decisions.activate` in the writer's transaction."""
         return self.write(partial(self.decisions.activate, policy=policy, decision_id=decision_id), by=by)
 
     def abandon(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
-        """See `Decisions.abandon`."""
+        """Run `Decisions.abandon` in the writer's transaction."""
         return self.write(partial(self.decisions.abandon, policy=policy, decision_id=decision_id), by=by)
 
     # -- policies ----------------------------------------------------------------------------------
 
     def begin_policy(self, asked: dict[str, Any], by: str) -> Kept:
-        """Create a policy; see `policies.begin`. Slow steps run outside of the writer's transaction."""
+        """Create a policy; see `policies.begin`. Its slow steps run outside of the writer's transaction."""
         built = [policies.built(self.ledger, asked)]
         configured(canonical(built[0].to_config()))  # fills a cache, so that the writer can do it quickly
 
@@ -252,7 +252,9 @@ class Service:
         return self.written_down(kept.id, [version])[0], f'"{kept.id[:8]}-{version}"'
 
     def written_down(self, policy: str, versions: Sequence[int]) -> list[str]:
-        """Return published functions of the policy of an id as JSON. The witness is told of them first.
+        """Return published functions of a policy as JSON, given the policy's id and the functions' versions.
+
+        The witness is told of the releases before.
 
         Raises:
             Problem: one of the versions does not exist any more.
@@ -267,17 +269,17 @@ class Service:
         return [found[version] for version in versions]
 
     def guarantee(self, name: str) -> dict[str, Any]:
-        """Return a policy's guarantee as prose (`statement`) and as JSON (`guarantee`)."""
+        """Return a policy's guarantee as text (`statement`) and as JSON (`guarantee`)."""
         stated = json.dumps(json.loads(self.published(name)[0])["guarantee"])
         return {"statement": Guarantee.from_json(stated).explain(), "guarantee": stated}
 
     # -- beside the answers ------------------------------------------------------------------------
 
     def tick(self) -> Future[None]:
-        """Start the periodic work: compare the clock, erase old data, and settle decisions whose wait is
-        over.
+        """Start the periodic work, and return a future of its end.
 
-        A failure of one policy does not stop the others: the first error is raised at the end.
+        It compares the clock, erases old data, and settles decisions whose wait for a reward is over. A
+        failure of one policy does not stop the others: the first error is raised at the end.
 
         Raises:
             Problem: the service is a copy that was not adopted.
@@ -292,7 +294,10 @@ class Service:
             raise failed[0]
 
     def _swept(self, writes: Writes, *, now: float) -> list[Exception]:
-        """Do the periodic work in the writer's transaction; return the errors of its parts."""
+        """Erase old data and settle overdue decisions in the writer's transaction.
+
+        Return the errors of these parts.
+        """
         sweep = partial(self.decisions.sweep, writes)
         keep = self.settings.retention_days * DAY
         old_ones = partial(erase, writes, before=now - keep, now=now, rounds_at=now + keep / 100)

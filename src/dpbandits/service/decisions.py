@@ -83,7 +83,7 @@ _COLUMNS = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at
 def _finished(
     engine: Engine, kept: Kept, answer: dict[str, Any], status: str, now: float
 ) -> tuple[str, float | None]:
-    """Return an answer as the JSON that is stored, and the time until which its reward is awaited."""
+    """Return an answer as the JSON text that is stored, and the time until which its reward is awaited."""
     if "problem" not in answer:
         answer["release"] = engine.version  # read after the ask, which may take up a new release
     wait = kept.settings.get("wait_seconds")
@@ -94,13 +94,13 @@ def _finished(
 
 
 _PLAIN = frozenset({"id", "user", "context", "deferred"})
-"""Members that a request may have to be answered in a pass with others."""
+"""Members that a request may have if `decide_together` is to answer it."""
 
 
 def _unreadable(
     engine: Engine, kept: Kept, body: dict[str, Any], slot: int
 ) -> tuple[dict[str, Any], str | None, str]:
-    """Return what `_answer` returns for a context that was refused; its round is taken."""
+    """Return the result of `_answer` for a request whose context was refused. Its round is taken."""
     menu = engine.policy.menu
     try:
         with round_taken():
@@ -119,7 +119,10 @@ _KNOWN = (
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
-    """Check which members a request for this policy has; a refused request takes no round."""
+    """Raise Problem if a request has members that do not fit this policy, or lacks some.
+
+    It takes no round then.
+    """
     people, shadow = "arms" in kept.asked, kept.settings["mode"] == "shadow"
     if people and body.get("candidates") is not None:
         raise Problem("invalid", "The policy has arms: send a context, and no candidates.")
@@ -137,7 +140,9 @@ def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
 
 
 def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str, Any], str | None, str]:
-    """Return the answer, the policy's own id of the decision, and the decision's status."""
+    """Return the answer to a request, the policy's own id of the decision (or None), and the decision's
+    status.
+    """
     policy, before = engine.policy, engine.book.entered
     shadow = kept.settings["mode"] == "shadow"
     brought: Any = body.get("context")
@@ -174,7 +179,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
 
 
 def _matrix(candidates: Any) -> Any:
-    """Return candidates as an array (n, d); invalid ones become NaN, which the policy refuses."""
+    """Return candidates as an array (n, d). Invalid candidates become NaN, which the policy refuses."""
     try:
         return np.array(candidates, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -184,7 +189,11 @@ def _matrix(candidates: Any) -> Any:
 def _without(
     kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None, why: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, str]:
-    """Return the fallback if it is available; else the refusal, which is stored if a round was taken."""
+    """Return the result of `_answer` for a request that gets no decision.
+
+    It is the fallback arm if there is one and it is available. Otherwise it is the refusal, which is stored
+    if a round was taken, and raised if not.
+    """
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
         return {"fallback": True, "propensity": None, "arm": arm, **why}, ask, status
@@ -194,7 +203,10 @@ def _without(
 
 
 def _why(menu: Menu | None, brought: Any) -> dict[str, Any]:
-    """Return the reason why a request could not be answered; see the module."""
+    """Return the reason why a request could not be answered, and the faults of its context.
+
+    See the module.
+    """
     if menu is None:
         return {"reason": "candidates"}
     faults = _told([one for one in menu.findings([brought])[0] if one.refused])
@@ -206,7 +218,7 @@ def _told(findings: list[Finding]) -> list[dict[str, str]]:
 
 
 def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Validate contexts; return for each whether it is valid, and its faults. Nothing is stored.
+    """Validate contexts for a policy. Return for each whether it is valid, and its faults. Nothing is stored.
 
     Raises:
         Problem: there is no such policy, or it chooses among candidates.
@@ -228,7 +240,10 @@ def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[
 
 
 def _answered(decision_id: str, stored: str) -> str:
-    """Return a stored answer as JSON with its id; raise the Problem if it was a refusal."""
+    """Return a stored answer as JSON with the decision's id.
+
+    If it was a refusal, raise the same Problem again.
+    """
     if '"problem":' in stored and "problem" in (answer := json.loads(stored)):
         slug, detail = answer.pop("problem"), answer.pop("detail")
         raise Problem(slug, detail, more={"id": decision_id, **answer})
@@ -271,17 +286,22 @@ def _becomes(
 
 
 def overdue(reads: Reads, *, now: float) -> list[str]:
-    """Return the ids of policies with decisions whose wait is over."""
+    """Return the ids of policies that have decisions whose wait for a reward is over."""
     due = "SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?"
     found = reads.rows(f"SELECT id FROM policies WHERE EXISTS ({due})", now)  # noqa: S608 - SQL of ours
     return [str(row[0]) for row in found]
 
 
 FLAG_ID, OTHER_CONTEXT = "flag ", "other-context"
-"""Prefix of the callers' ids of flags, and the event of a flag that was sent again with another context."""
+"""Prefix of the ids of requests for flags, and name of the event "a flag's id was sent again with another
+context".
+"""
 
 FLAGS_A_TOKEN = 100
-"""Bound on a token's mismatches over all flags, as a multiple of that of one flag."""
+"""Largest number of mismatches of a token over all flags, as a multiple of the bound for one flag.
+
+A mismatch is an id that is sent again with another context.
+"""
 
 
 class Decisions:
@@ -291,17 +311,18 @@ class Decisions:
         engines: open policies of the service.
         keys: secret of the service.
         now: function that returns the time.
-        mismatches: number of times in an hour that a token may send an id again with another body. Each is
-            an event of the store, so restarts and other processes count it as well.
+        mismatches: number of times in an hour that a token may send an id again with another body. Each such
+            time is an event in the store, so that the number includes other processes and survives restarts.
     """
 
     def __init__(self, engines: Engines, keys: Keys, now: Callable[[], float], *, mismatches: int) -> None:
         self._engines, self._keys, self._now, self._most = engines, keys, now, mismatches
 
     def decide(self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]) -> str:
-        """Answer one request for a decision, as JSON; an idempotent request gets the stored answer.
+        """Answer one request for a decision, as JSON. An idempotent request gets the stored answer.
 
-        `token` is the id of the token, and `body["id"]` the caller's id, unique for this token.
+        `token` is the id of the token. `body["id"]` is the caller's id of the request, unique for this
+        token.
 
         Raises:
             Problem: the request was refused; a round that it took stays taken.
@@ -340,15 +361,15 @@ class Decisions:
     ) -> list[str | Problem | None]:
         """Answer several requests in one pass, as `decide` would; None for those that `decide` has to answer.
 
-        A single request has None if its id was used before or its user has no round left. All requests have
-        None from the first one on that
+        A single request has None if its id was used before or its user has no round left. If one request
 
         - lacks a context or has a member outside `_PLAIN`,
         - depends on an earlier request of the same user, or
-        - would be decided by a later release.
+        - would be decided by a later release,
 
-        So rounds are taken in the order of the requests, and no user's data moves another user to another
-        round. All have None if the policy is not active, not live or has no arms.
+        then it and all later requests have None. So rounds are taken in the order of the requests, and no
+        user's data moves another user to another round. All requests have None if the policy is not active,
+        its mode is not live, or it has no arms.
         """
         found: list[str | Problem | None] = [None] * len(bodies)
         now, kept = self._now(), self._read_last(writes, policy)
@@ -415,9 +436,10 @@ class Decisions:
     def _known(
         self, writes: Writes, policy: str, token: str, asked_as: str
     ) -> tuple[Kept, bytes, Row | None]:
-        """Return a policy, the digest of a caller's id, and (number, body, answer) of its decision or None.
+        """Return a policy, the digest of a caller's id, and the decision with this id.
 
-        It takes one query if the cached row of the policy is current.
+        The decision is (number, body, answer), or None. One query is enough if the cached row of the policy
+        is current.
         """
         while True:
             kept = self._read_last(writes, policy)
@@ -430,7 +452,7 @@ class Decisions:
             self._engines.not_so(policy)
 
     def _read_last(self, writes: Writes, policy: str) -> Kept:
-        """Return the cached row of a policy, read if needed."""
+        """Return the cached row of a policy; read it from the store if it is not cached."""
         kept = self._engines.kept.get(policy)
         if kept is None:
             kept = self._engines.kept[policy] = kept_policy(writes, policy)
@@ -445,14 +467,14 @@ class Decisions:
     def ahead_of_decision(
         self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]
     ) -> Iterator[list[Ahead]]:
-        """Yield the queries of `decide`, as far as they are known in advance."""
+        """Yield the queries that `decide` will make, as far as they are known in advance."""
         if (kept := self._engines.kept.get(policy)) and (engine := self._engines.opened(kept.id)):
             digest = self._keys.digest("asked as", kept.id, token, body["id"])
             known = Ahead(("then", 0), _KNOWN, (token, digest, policy))
             yield [known, *engine.book.ahead(body.get("user")), NUMBER]
 
     def ahead_of_reward(self, writes: Writes, *, policy: str, decision_id: str) -> Iterator[list[Ahead]]:
-        """Yield the queries of `reward`: for its decision, and then for its round."""
+        """Yield the queries that `reward` will make: for its decision, and then for the decision's round."""
         number = self._keys.number_of(decision_id)
         if number is None:
             return
@@ -464,7 +486,10 @@ class Decisions:
                 yield engine.book.ahead_of_round(row.ask)
 
     def reward(self, writes: Writes, *, policy: str, decision_id: str, value: float) -> Outcome:
-        """Record a reward; return its outcome. A value outside the reward range leaves the decision open."""
+        """Record a reward, and return its outcome.
+
+        A value outside the reward range is refused, and the decision stays open.
+        """
         row = self._found(writes, policy, decision_id)
         if row.status in _SETTLED:
             return "duplicate"
@@ -476,10 +501,10 @@ class Decisions:
     def reward_together(
         self, writes: Writes, told: Sequence[tuple[str, float]], *, policy: str
     ) -> list[Outcome | None]:
-        """Record several rewards, (id of a decision, value) each, in one pass, as `reward` does for each.
+        """Record several rewards in one pass, as `reward` does for each; each is (id of a decision, value).
 
-        None stands for a reward that `reward` has to record: the value is invalid, the decision is not open,
-        or its id occurs twice.
+        Return their outcomes. None stands for a reward that `reward` has to record: the value is invalid,
+        the decision is not open, or its id occurs twice.
         """
         found: list[Outcome | None] = [None] * len(told)
         places: dict[int, int] = {}  # number -> place
@@ -506,7 +531,7 @@ class Decisions:
         return found
 
     def activate(self, writes: Writes, *, policy: str, decision_id: str) -> str:
-        """Activate a deferred decision: it was shown and awaits a reward. Return its status."""
+        """Activate a deferred decision, which was shown and now awaits a reward. Return its status."""
         row = self._found(writes, policy, decision_id)
         if row.status != "deferred":
             return row.status
@@ -526,7 +551,9 @@ class Decisions:
         return self._found(reads, policy, decision_id).status
 
     def sweep(self, writes: Writes, *, policy: str, now: float) -> int:
-        """Settle all decisions of a policy whose wait is over, oldest first; return their number.
+        """Settle all decisions of a policy whose wait for a reward is over, oldest first.
+
+        Return their number.
 
         Privacy: there is no bound on the number. Decisions with a reward do not wait, so with a bound the
         rewards of others would affect whether a default reward counts before its block is released.
@@ -546,7 +573,7 @@ class Decisions:
         return len(rows)
 
     def _found(self, reads: Reads, policy: str, decision_id: str) -> _Row:
-        """Return the decision of an id and lock its row; raise Problem if the policy does not have it."""
+        """Return the decision with this id, and lock its row. Raise Problem if the policy has none."""
         number = self._keys.number_of(decision_id)
         rows = [] if number is None else reads.locked(_FOUND, policy, number)
         if not rows:
@@ -577,12 +604,13 @@ class Decisions:
         return status
 
     def _bounds(self, token: str, asked_as: str) -> list[tuple[str, str, int]]:
-        """Return the bounds on mismatches of an id, each an event, a subject and a largest number in an hour.
+        """Return the bounds on mismatches of a caller's id: an event, its subject and the largest number in
+        an hour.
 
-        Callers choose ids at random, so a mismatch is a caller's error or a guess. The id of a flag is
-        derived from the user, so a mismatch also occurs when a user's attributes change. It counts for this
-        user, so that it delays no other one, and with a much larger bound for the token. These events are not
-        shown: they would be a count over users.
+        A mismatch is an id that is sent again with another body. Callers choose ids at random, so a mismatch
+        is a caller's error or a guess. The id of a flag is derived from the user, so a mismatch also occurs
+        when a user's attributes change. It counts for this user, so that it delays no other user, and with a
+        much larger bound for the token. These events are not shown: they would be a count over users.
         """
         if not asked_as.startswith(FLAG_ID):
             return [("other-body", f"token {token}", self._most)]
@@ -593,8 +621,9 @@ class Decisions:
         ]
 
     def _refuse_guesses(self, writes: Writes, token: str, asked_as: str, now: float) -> None:
-        """Raise Problem after too many mismatches. It locks the token until the commit; a concurrent
-        comparison for the token raises TryAgain.
+        """Raise Problem after too many mismatches.
+
+        Lock the token until the commit. A concurrent comparison for the same token raises TryAgain.
         """
         known = "SELECT id FROM tokens WHERE id = ?"
         if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:

@@ -1,8 +1,8 @@
 """Routes of decisions and rewards, and `Direct`, a fast path for the most frequent routes.
 
-The framework's overhead takes longer than a decision. `Direct` answers plain requests: a valid path and body,
-sent as `application/json`. All other requests go to the framework unchanged, so refusals have one place and
-the same words. The framework also makes the OpenAPI document from the same functions.
+The framework's overhead takes longer than a decision. `Direct` answers plain requests: a valid path and
+body, sent as `application/json`. All other requests go to the framework unchanged, so that only the
+framework refuses requests. The framework also makes the OpenAPI document from the same functions.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ MOST_ASKED = ("decide", "decide_batch", "tell_reward", "tell_rewards", "send_rep
 """Names of the routes' functions that `Direct` answers."""
 
 MOST_AT_ONCE = 100
-"""Largest number of a batch's members in one call of the writer: others wait for all of them."""
+"""Largest number of a batch's members in one call of the writer. Other callers wait for the whole call."""
 
 PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 DecisionId = Annotated[
@@ -54,7 +54,7 @@ DecisionId = Annotated[
 
 
 class Json(JSONResponse):
-    """JSON answer in ASCII; NaN raises ValueError."""
+    """JSON answer in ASCII. A content with NaN raises ValueError."""
 
     def render(self, content: Any) -> bytes:
         """Return the bytes of the body."""
@@ -62,7 +62,9 @@ class Json(JSONResponse):
 
 
 class _Entry(NamedTuple):
-    """Route with the types of its path's parameters, its needed scopes, and its message."""
+    """A route, with the types of its path's parameters, the scopes that it needs, and the type of
+    its body.
+    """
 
     route: APIRoute
     places: "dict[str, TypeAdapter[Any]]"
@@ -75,7 +77,8 @@ class Direct:
 
     Args:
         app: application.
-        names: names of the routes' functions. No two of them share a method and the last part of their paths.
+        names: names of the functions of these routes. No two of them share a method and the last part of
+            their paths.
     """
 
     def __init__(self, app: FastAPI, names: Sequence[str]) -> None:
@@ -87,7 +90,7 @@ class Direct:
                     self._entries[method, route.path_format.rpartition("/")[2]] = _entry_of(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Answer one request, or pass it on to the framework."""
         entry = None
         if scope["type"] == "http" and not scope.get("root_path"):
             entry = self._entries.get((scope["method"], scope["path"].rpartition("/")[2]))
@@ -130,7 +133,10 @@ def _entry_of(route: APIRoute) -> _Entry:
 
 
 def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
-    """Return the parameters in the path of a request; None for another path or an invalid parameter."""
+    """Return the parameters in a request's path.
+
+    It is None if the path is another one or a parameter is invalid.
+    """
     match = entry.route.path_regex.match(scope["path"])
     if match is None:
         return None
@@ -141,7 +147,10 @@ def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
 
 
 def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
-    """Return the message in a body; None if it is not sent as JSON or is invalid."""
+    """Return the message in a body, of type `kind`.
+
+    It is None if the body is not sent as JSON or is invalid.
+    """
     media = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     if media != b"application/json":
         return None
@@ -152,7 +161,7 @@ def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
 
 
 def given(message: BaseModel) -> dict[str, Any]:
-    """Return a message's members, without those that were left out."""
+    """Return a message's members as a dictionary, without those that the caller left out."""
     return message.model_dump(exclude_none=True)
 
 
@@ -162,9 +171,10 @@ async def _each(
     begin: Callable[[Any], Future[Any]],
     told: Callable[[Any], str],
 ) -> Response:
-    """Return the results of a batch in order: as many as possible by `together`, the others one by one.
+    """Return the answer to a batch, with the results of its members in order.
 
-    `told` writes a result as JSON.
+    `together` runs as many members as possible at once, and `begin` each of the others. `told` writes a
+    result as JSON.
 
     Raises:
         Crowded: too many calls wait, and nothing of the batch was done.
@@ -207,12 +217,12 @@ async def _each(
 
 
 def _as_json(text: str) -> Response:
-    """Return an answer of a JSON text."""
+    """Return an HTTP answer with this JSON text."""
     return Response(text, media_type="application/json")
 
 
 def add_decisions(app: FastAPI, service: Service) -> None:
-    """Add the routes of decisions and rewards."""
+    """Add the routes of decisions and rewards to an application."""
     route = Routes(app, "decisions", "/v1/policies/{policy}")
 
     @route("POST /decisions", "Make a decision for one user", "Decision", *REFUSED_DECISION)
@@ -233,8 +243,10 @@ def add_decisions(app: FastAPI, service: Service) -> None:
 
     @route("POST /decisions:check", "Validate contexts", "Checks", "not-found")
     async def check_contexts(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
-        """The check takes no round and writes nothing. Declared values stand for `replaced` cells. Each
-        context counts as a request of the token.
+        """The check takes no round and stores nothing.
+
+        A cell in `replaced` is read as its column's declared value. Each context counts as a request of the
+        token.
         """
         app.state.door.slow_down(token.id, len(message.contexts) - 1)
         checking = partial(decisions.check, policy=policy, contexts=message.contexts)
@@ -250,7 +262,9 @@ def add_decisions(app: FastAPI, service: Service) -> None:
     async def tell_reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
-        """The outcome is `counted`, `late` (it does not count) or `duplicate` (there was one before)."""
+        """The outcome is `counted`, `late` (the reward does not count) or `duplicate` (there was a reward
+        before).
+        """
         telling = service.reward(policy, decision, float(message.reward), by=token.id)
         return Json({"outcome": await awaited(telling)})
 

@@ -1,4 +1,4 @@
-"""`Routes`: adds routes with the token that each needs and with its part of the OpenAPI document."""
+"""`Routes`: adds routes, each with the token that it needs and its part of the OpenAPI document."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -34,14 +34,14 @@ __all__ = [
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 _READ_WHOLE = ("malformed", "slow", "too-large")
-"""Problems of any request before its content is parsed."""
+"""Slugs of problems that any request can have before its content is parsed."""
 
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "busy", "not-recorded", "read-only")
-"""Problems of every request that needs a token."""
+"""Slugs of problems that every request which needs a token can have."""
 
 
 REFUSED_DECISION = ("conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
-"""Problems of a decision."""
+"""Slugs of problems that a request for a decision can have."""
 
 Tag = Annotated[str | None, Header()]
 
@@ -54,7 +54,8 @@ def tagged(body: str | bytes, etag: str, known: str | None) -> Response:
 
 
 class Needs(SecurityBase):
-    """Dependency of a route: a token with one of these scopes and with limits that include the path.
+    """Dependency of a route: the request needs a token with one of these scopes, whose limits include
+    the path.
 
     Args:
         scopes: scopes of which one is enough.
@@ -68,7 +69,10 @@ class Needs(SecurityBase):
         self.scheme_name = "token"
 
     async def __call__(self, request: Request) -> Token:
-        """Return the token; raise Problem if it lacks the scope."""
+        """Return the token of a request.
+
+        Raise Problem if it lacks the scope or the path is beyond its limits.
+        """
         door: Doorkeeper = request.app.state.door
         return await door.admit(request.scope, self.scopes, request.path_params, within=self.within)
 
@@ -94,16 +98,17 @@ class Documented(FastAPI):
         }
 
     def openapi(self) -> dict[str, Any]:
-        """Return the document."""
+        """Return the OpenAPI document, with the types of answers."""
         found = super().openapi()
         found["components"]["schemas"] |= self.state.shown
         return found
 
 
 class Routes:
-    """Adds routes of one tag, with paths that begin with `under` and all answers of each route.
+    """Adds routes to an application, with one tag, and with paths that begin with `under`.
 
-    The name of a route's function is the id of the operation. It is part of the interface and never changes.
+    Each route documents all its answers. The name of a route's function is the id of the operation. It is
+    part of the interface and never changes.
     """
 
     def __init__(self, app: FastAPI, tag: str, under: str) -> None:
@@ -121,16 +126,16 @@ class Routes:
         has_tag: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[[_Call], _Call]:
-        """Decorate the function that answers at a path.
+        """Return a decorator of the function that answers at a path.
 
         Args:
             place: method and path, such as "GET /{exchange}".
             summary: summary of the route.
-            answer: name of the answer's type, or an `Of` with another example, or members as in `TYPES` for a
-                type that is named after the function. For another media type than JSON it is an example. None
-                stands for no body.
-            problems: slugs of further problems. Those of every request, and "not-found" for a path that names
-                a resource, are added.
+            answer: name of the answer's type; or an `Of` with another example; or members as in `TYPES`, for
+                a type that is named after the function. For another media type than JSON it is an example.
+                None stands for no body.
+            problems: slugs of further problems. Those of every request, and "not-found" for a path that
+                names a resource, are added.
             status: HTTP status of the answer.
             media: media type of the answer.
             needs_token: True if the route needs a token.

@@ -58,13 +58,13 @@ __all__ = [
 ]
 
 LEAST_WEIGHT = float(1 << 20)
-"""Least number of bytes that an open policy counts with."""
+"""Smallest number of bytes that an open policy is assumed to need."""
 
 WAIT_FOR_RELEASE = 0.05
-"""Seconds after which a call that needs an unfinished release is repeated."""
+"""Number of seconds after which a call that needs an unfinished release is repeated."""
 
 REMEMBERED = 16
-"""Number of cached tunings with their eigenfunctions, which every fold and every opening needs."""
+"""Number of cached tunings with their eigenfunctions. Every fold and every opening of a policy needs one."""
 
 _PENDING, _REFUSED = int(RoundStatus.PENDING), int(RoundStatus.REFUSED)
 _PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
@@ -82,7 +82,9 @@ _SETTLED = (
 
 @lru_cache(maxsize=REMEMBERED)
 def _tuning_of(text: str) -> GPTuning:
-    """Return the tuning of a JSON configuration, with its features, which are public and slow to compute."""
+    """Return the tuning that a JSON text describes, with its features, which are public and slow to
+    compute.
+    """
     return GPTuning.from_config(json.loads(text))
 
 
@@ -153,7 +155,7 @@ class ServedBandit(GPBandit):
 
     @in_turn
     def release_next(self) -> bool:
-        """Make the next release if one is due, and store it; return True if it was."""
+        """Make and store the next release if it is due. Return True if it was."""
         due = self._past.count < self._deadlines.due(self._book.asked)
         if due:
             if self.tuning.lag:
@@ -185,7 +187,7 @@ class ServedBandit(GPBandit):
 
 
 class Kept(NamedTuple):
-    """Row of a policy in the store."""
+    """Row of a policy in the table `policies`."""
 
     id: str
     name: str
@@ -198,12 +200,12 @@ class Kept(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """Version number of settings and status, as an ETag."""
+        """ETag of the policy: the version number of its settings and status."""
         return f'"{self.revision}"'
 
 
 class StoredBook(RoundBook):
-    """Rounds of a policy in the store. Of released rounds only the number is stored.
+    """Rounds of a policy in the store. Rounds in releases are only counted.
 
     Args:
         store: store; every call is part of this thread's open write transaction.
@@ -236,7 +238,7 @@ class StoredBook(RoundBook):
         self._seen: dict[int, int] = {}  # slot -> status, from the last `rounds_of`
 
     def hold(self) -> None:
-        """Lock the policy's row, so that no other process takes a slot until the commit."""
+        """Lock the policy's row of `progress`, so that no other process takes a slot until the commit."""
         writes = self._store.now_writing
         if self._writes is writes:
             return
@@ -248,8 +250,9 @@ class StoredBook(RoundBook):
         writes.when(kept=self._unlocked, lost=self._unlocked)
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
-        """See `RoundBook.check_open`. It locks the policy's row until the commit. The users of a `batch` are
-        digests from `admissible`.
+        """Do `RoundBook.check_open`, and lock the policy's row until the commit.
+
+        The users of a `batch` are digests from `admissible`.
         """
         self.hold()
         if batch:
@@ -269,7 +272,7 @@ class StoredBook(RoundBook):
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter rounds of distinct users, after `check_open`; return their ids."""
+        """Enter one round for each of several distinct users, after `check_open`. Return the rounds' ids."""
         first, count, writes = self.asked, len(actions), self._store.now_writing
         writes.when(lost=self._unlocked)
         if digests:
@@ -293,7 +296,7 @@ class StoredBook(RoundBook):
         return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
 
     def admissible(self, users: Sequence[object]) -> list[bytes | Literal[False] | None]:
-        """Return for each of several users the digest if the user may have a round, else False.
+        """Return, for each user, the user's digest if the user may have a round, else False.
 
         None stands for a user whose answer depends on an earlier request of the list. The digest is empty if
         the policy has no user ids. Call `hold` first.
@@ -317,7 +320,7 @@ class StoredBook(RoundBook):
         return found
 
     def _digests(self, users: Sequence[object]) -> list[bytes | None]:
-        """Return the digests of users; None for an invalid one."""
+        """Return the digests of users; None for an invalid user id."""
         owners = Owners.of(users, count=len(users))
         digests = [*self._users.digests_of(owners.texts), None]
         return [digests[number] for number in owners.numbers.tolist()]
@@ -328,7 +331,7 @@ class StoredBook(RoundBook):
         return entered
 
     def ahead(self, user: object) -> list[Ahead]:
-        """Return the queries that a user's next round will make."""
+        """Return the queries that entering a round of a user will make."""
         wanted = [Ahead(("progress " + self._policy, 0), _PROGRESS, (self._policy,), lock=True)]
         if self.user_ids and self.rounds_per_user is not None:
             with suppress(DPBanditsError):  # an invalid user is refused when the call runs
@@ -337,12 +340,15 @@ class StoredBook(RoundBook):
         return wanted
 
     def ahead_of_round(self, decision_id: str) -> list[Ahead]:
-        """Return the queries that a reward will make."""
+        """Return the queries that recording a reward will make."""
         slot = slot_of(decision_id)
         return [Ahead(("round", slot), _STATUS, (self._policy, slot), lock=True)]
 
     def round_of(self, decision_id: str) -> int:
-        """Return the slot of a decision and lock its row until the commit; raise if it is settled."""
+        """Return the slot of a decision, and lock its row until the commit.
+
+        Raise an error if it is settled.
+        """
         slot = slot_of(decision_id)
         status = self._status_in_store(slot)
         self._locked = slot, status
@@ -351,7 +357,7 @@ class StoredBook(RoundBook):
         return slot
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
-        """See `RoundBook.settle_one`. A round of a released block is late."""
+        """Do `RoundBook.settle_one`. The reward of a round in a released block is late."""
         locked, self._locked = self._locked, None
         status = locked[1] if locked is not None and locked[0] == index else self._status_in_store(index)
         became = status_after(
@@ -370,7 +376,7 @@ class StoredBook(RoundBook):
         return became
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:
-        """Return the slots (k,) of decisions and lock their rows until the commit."""
+        """Return the slots (k,) of k decisions, and lock their rows until the commit."""
         slots = [slot_of(one) for one in ids]
         query = "SELECT slot, status FROM slots WHERE policy = ? AND slot IN "
         found = self._store.now_writing.among(query, sorted(slots), self._policy, lock="slot")
@@ -380,7 +386,7 @@ class StoredBook(RoundBook):
     def settle(
         self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
     ) -> IntArray:
-        """See `RoundBook.settle`, for rounds from `rounds_of`."""
+        """Do `RoundBook.settle` for rounds from `rounds_of`."""
         became = self._becoming(rounds, usable, missing)
         told = zip(rounds.tolist(), became.tolist(), rewards.tolist(), strict=True)
         rows = [
@@ -441,13 +447,16 @@ class Engine:
 
     @property
     def room(self) -> int | None:
-        """Number of next rounds that one release decides, within the horizon; None for no bound."""
+        """Number of next rounds that the current release decides, within the horizon; None for no bound."""
         horizon, asked = self.policy.horizon, self.book.asked
         ends = [one for one in (*self.policy.batch_boundaries, horizon) if one is not None and one > asked]
         return min(ends) - asked if ends else None if horizon is None else 0
 
     def _at(self, slot: int) -> PublishedPosterior | None:
-        """Return the posterior that decides a round; raise TryAgain if its release is not there yet."""
+        """Return the posterior that decides the round `slot`.
+
+        Raise TryAgain if its release is not there yet.
+        """
         version = bisect_right(self.policy.batch_boundaries, slot)
         if version > self.book.released:
             self._engines.is_due()
@@ -458,7 +467,7 @@ class Engine:
 
 
 class Engines:
-    """Open policies by id; used by the writer alone.
+    """Open policies by id. Only the writer thread uses them.
 
     Args:
         store: store of the service.
@@ -482,10 +491,11 @@ class Engines:
         return f"Engines({len(self._open)} open)"
 
     def use(self, writes: Writes, policy: str) -> Engine:
-        """Return a policy, opened if needed.
+        """Return a policy, and open it if needed.
 
         Raises:
-            Problem: its population is closed, because the original may have released the same blocks.
+            Problem: its population is closed, because the original of an adopted copy may have released the
+                same blocks.
             CorruptState: its rounds are missing from the store.
         """
         engine = self._open.get(policy)
@@ -504,7 +514,7 @@ class Engines:
         return engine
 
     def not_so(self, name: str) -> None:
-        """Drop the cached row of a policy, which has changed or was not committed."""
+        """Drop the cached row of a policy, because the row has changed or its change was not committed."""
         self.kept.pop(name, None)
 
     def opened(self, policy: str) -> Engine | None:
@@ -512,12 +522,15 @@ class Engines:
         return self._open.get(policy)
 
     def take(self, policy: str, version: int, function: PublishedPosterior) -> None:
-        """Cache the published function of a release of this process until its first use."""
+        """Cache the published function of a release that this process made, until its first use."""
         if policy in self._open:
             self._made[policy] = version, function
 
     def published(self, policy: str, version: int) -> PublishedPosterior:
-        """Return a published function, after the witness was told of its release."""
+        """Return the published function of a policy with this version.
+
+        The witness is told of its release before.
+        """
         self._ledger.settle()
         known, function = self._made.pop(policy, (0, None))
         if known == version and function is not None:
@@ -546,7 +559,10 @@ class Engines:
                 writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, text)
 
     def close_some(self) -> None:
-        """Close the least recently used policies, but never the one that was opened last."""
+        """Close the least recently used policies until the memory is within its bound.
+
+        Never close the last opened one.
+        """
         taken = sum(engine.weight for engine in self._open.values())
         while taken > self._most and len(self._open) > 1:
             policy, engine = self._open.popitem(last=False)
@@ -554,7 +570,7 @@ class Engines:
             taken -= engine.weight
 
     def refuse_large(self, new: ServedBandit) -> None:
-        """Refuse a policy that would need more memory than all open policies may have.
+        """Raise an error for a policy that alone would need more memory than all open policies may have.
 
         Raises:
             InvalidParameter: the policy is too large.
@@ -568,7 +584,10 @@ class Engines:
 
 
 def configured(config: str) -> ServedBandit:
-    """Return a new policy of a JSON configuration."""
+    """Return a new policy from its JSON configuration.
+
+    Warnings are ignored, as they were shown at its creation.
+    """
     with warnings.catch_warnings():  # shown when the policy was created
         warnings.simplefilter("ignore")
         return ServedBandit.from_config(json.loads(config))
@@ -597,7 +616,7 @@ def is_closed(reads: Reads, policy: str) -> bool:
 
 
 def refuse_closed(reads: Reads, policy: str) -> None:
-    """Raise Problem if `is_closed`."""
+    """Raise Problem if the policy's population is closed; see `is_closed`."""
     if is_closed(reads, policy):
         raise Problem(
             "conflict", "The policy came with a backup, and its population is closed, so it is read-only."

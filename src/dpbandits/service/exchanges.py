@@ -86,7 +86,7 @@ class _Exchange(NamedTuple):
 
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
-    """Return an exchange; in a write transaction its row is locked until the commit."""
+    """Return the exchange with this name. In a write transaction its row is locked until the commit."""
     reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
         "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges WHERE name = ?",
@@ -99,12 +99,12 @@ def _exchange(reads: Reads, name: str) -> _Exchange:
 
 
 def _inputs(reads: Reads, exchange: _Exchange) -> bytes | None:
-    """Return the inputs.npy of a release; None if it is stored at another address."""
+    """Return the content of a release's inputs.npy; None if the file is stored at another address."""
     return reads.large("SELECT inputs AS value FROM exchanges WHERE id = ?", exchange.id)
 
 
 def _opened(reads: Reads, name: str) -> _Exchange:
-    """Return an exchange that is open; raise Problem otherwise."""
+    """Return the exchange with this name; raise Problem if it is not open."""
     found = _exchange(reads, name)
     if found.status != "open":
         said = "awaits its release" if found.status == "awaited" else "has ended, and was erased"
@@ -116,7 +116,10 @@ def _opened(reads: Reads, name: str) -> _Exchange:
 
 
 def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
-    """Return the privacy definition, the noise on answers, and the total cost as the curator adds it."""
+    """Return a request's privacy definition, its noise on answers, and their total cost.
+
+    The cost is computed as the curator does.
+    """
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: expected RowDP for an outsourced table")
@@ -125,12 +128,15 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
 
 
 def _previewed(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the cost of an exchange and what it would leave; errors are those of `policies.preview`."""
+    """Return the cost of an exchange and the budget that it would leave.
+
+    Errors are those of `policies.preview`.
+    """
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
 def _begun(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str) -> dict[str, Any]:
-    """Create an exchange and charge its population for all of it; an idempotent request changes nothing.
+    """Create an exchange, and charge its population for all of it. An idempotent request changes nothing.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing is stored.
@@ -157,7 +163,9 @@ def _begun(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by
 
 
 class Upload(NamedTuple):
-    """Checked release: its description, and either its inputs.npy or the address of that file."""
+    """A checked release: its description, and either the content of its inputs.npy or the address of
+    that file.
+    """
 
     description: str
     inputs: bytes | None
@@ -167,9 +175,11 @@ class Upload(NamedTuple):
 def _checked(
     reads: Reads, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
 ) -> Upload:
-    """Check a curator's release against the exchange, outside of the writer because it is slow.
+    """Check a curator's release against the exchange, and return it.
 
-    Nothing is fetched from an address.
+    Run outside of the writer, because it is slow.
+
+    If the release names an address, nothing is fetched from it.
 
     Raises:
         Problem: the release is invalid, or states another guarantee than the one that was charged.
@@ -186,7 +196,7 @@ def _checked(
 
 
 def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[str, Any]:
-    """Store a checked release; raise Problem if there is another one or the exchange has ended."""
+    """Store a checked release. Raise Problem if the exchange has another release or has ended."""
     found = _exchange(writes, name)
     check_open(writes, found.population)
     if found.status == "ended":
@@ -205,7 +215,7 @@ def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[
 
 
 def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes | None) -> None:
-    """Raise Problem unless the release has the guarantee and cap that were charged."""
+    """Raise Problem unless the release has the guarantee and the cap that the population was charged for."""
     try:
         with reading("a release", CorruptState):
             body = read_description(json.dumps(description))
@@ -227,7 +237,7 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
 
 
 def _fetched(reads: Reads, name: str) -> dict[str, Any]:
-    """Return the release of an exchange."""
+    """Return the release of an exchange as JSON."""
     found = _opened(reads, name)
     data = _inputs(reads, found)
     inputs = None if data is None else base64.b64encode(data).decode("ascii")
@@ -235,7 +245,7 @@ def _fetched(reads: Reads, name: str) -> dict[str, Any]:
 
 
 def _ended(writes: Writes, name: str, now: float, by: str) -> None:
-    """Erase release and answers; an idempotent request changes nothing."""
+    """End an exchange: erase its release and its answers. An idempotent request changes nothing."""
     found = _exchange(writes, name)
     if found.status != "ended":
         note_event(writes, now, "exchange-ended", f"exchange {name}", by=by)
@@ -248,10 +258,10 @@ def _ended(writes: Writes, name: str, now: float, by: str) -> None:
 
 
 def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
-    """Ask for rows, all or none; a row that was asked before is the same question.
+    """Ask for all of these rows, or for none. A row that was asked for before is the same question.
 
     Raises:
-        Problem: a number is not a row, or there are more rows than the cap. Both numbers are public.
+        Problem: a number is not that of a row, or there are more rows than the cap. Both numbers are public.
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
@@ -273,7 +283,7 @@ def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def questions(reads: Reads, name: str) -> dict[str, Any]:
-    """Return all questions in their order, with their answers."""
+    """Return all questions in the order in which they were asked, with their answers."""
     return {"questions": _told(reads, _opened(reads, name))}
 
 
@@ -285,7 +295,7 @@ def _told(reads: Reads, exchange: _Exchange) -> list[dict[str, Any]]:
 
 
 def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) -> dict[str, Any]:
-    """Assign rows to a worker: its own open rows first, then unassigned ones, oldest first.
+    """Assign rows to a worker, and return them: first its own open rows, then unassigned ones, oldest first.
 
     The worker's name is stored as a digest. A worker that crashed continues under the same name.
     """
@@ -301,7 +311,10 @@ def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) 
 
 
 def answer(writes: Writes, name: str, row: int, value: float | None, now: float) -> dict[str, Any]:
-    """Answer a row once, with None for no answer; raise Problem if it was not asked or is invalid."""
+    """Record the answer of a row, once; `value` is None if there is no answer.
+
+    Raise Problem if the row was not asked for or the answer is invalid.
+    """
     found = _opened(writes, name)
     check_open(writes, found.population)
     query = "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?"
@@ -361,7 +374,7 @@ def _described(reads: Reads, name: str) -> dict[str, Any]:
 
 
 def add_exchanges(app: FastAPI, service: Service) -> None:
-    """Add the routes of outsourced tables."""
+    """Add the routes of outsourced tables to an application."""
     route = Routes(app, "outsourced", "/v1/outsourced")
 
     async def written(call: Callable[[Writes], dict[str, Any]]) -> dict[str, Any]:
@@ -369,7 +382,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
     @route("POST :preview", "Preview the cost of an exchange", "Preview", "not-found")
     def preview_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
-        """Nothing is stored or charged."""
+        """The answer has the cost of the exchange. Nothing is stored or charged."""
         token.refuse_new(message.name, message.population)
         return _previewed(service.ledger, _asked(message))
 
@@ -394,7 +407,10 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
     @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, status=204)
     async def end_exchange(exchange: _Name, token: Admin) -> Response:
-        """It cannot be undone. The budget stays spent, and copies that were fetched stay where they are."""
+        """Release and answers are erased, which cannot be undone.
+
+        The budget stays spent, and copies that were fetched are not affected.
+        """
         how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
         await wrap_future(service.write(partial(_ended, **how)))
         return Response(status_code=204)
@@ -414,19 +430,24 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
     @route("GET /{exchange}/release", "Get the release", "Release", "conflict")
     def get_release(exchange: _Name, token: _Party) -> dict[str, Any]:
-        """`description` is release.json and `inputs` is inputs.npy, which `PublishedRows.load` checks."""
+        """`description` is the content of release.json and `inputs` that of inputs.npy, which
+        `PublishedRows.load` checks.
+        """
         return service.read(partial(_fetched, name=exchange))
 
     @route("POST /{exchange}/questions", "Ask for rows", "Questions", "conflict", "no-rounds-left")
     async def ask_rows(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
-        """All rows or none are asked. A row that was asked before is the same question, with its answer."""
+        """All rows or none are asked for.
+
+        A row that was asked for before is the same question, with its answer.
+        """
         return await written(lambda writes: ask(writes, exchange, message.rows))
 
     @route(
         "GET /{exchange}/questions", "List the questions and answers in their order", "Questions", "conflict"
     )
     def list_questions(exchange: _Name, token: Modeler) -> dict[str, Any]:
-        """A modeler that restarts continues from this list."""
+        """The list has all questions with their answers. A modeler that restarts continues from it."""
         return service.read(partial(questions, name=exchange))
 
     @route(
@@ -456,5 +477,5 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
 
 def _asked(message: ExchangeRequest) -> dict[str, Any]:
-    """Return the request as it is stored, without members that were left out."""
+    """Return the request in the form in which it is stored, without members that the caller left out."""
     return {"answers": None, **message.model_dump(exclude_none=True)}

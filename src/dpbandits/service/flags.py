@@ -52,13 +52,13 @@ _Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
 
 
 def add_flags(app: FastAPI, service: Service) -> None:
-    """Add the routes."""
+    """Add the routes of feature flags to an application."""
     route = Routes(app, "flags", "/ofrep/v1/evaluate")
     flags: dict[str, _Flagged] = {}  # by name of the policy; the entries never change
 
     @route("POST /flags/{policy}", "Evaluate a flag for one user: a decision", "Flag", *REFUSED_DECISION)
     async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
-        """`targetingKey` is the user. The same user and `requestId` get the same decision."""
+        """`targetingKey` is the user. A request with the same user and `requestId` gets the same decision."""
         given = message.context or {}
         if policy not in flags:
             flags[policy] = await to_thread(service.read, partial(_flagged, policy=policy))
@@ -78,7 +78,10 @@ def add_flags(app: FastAPI, service: Service) -> None:
         has_tag=True,
     )
     def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: Tag = None) -> Response:
-        """The answer has all active policies with arms. It takes no round and writes nothing."""
+        """The answer has the recommended arm of every active policy with arms.
+
+        It takes no round and stores nothing.
+        """
         found = [
             _recommended(service, one["name"], message.context or {})
             for one in service.read(policies.all_described)
@@ -125,7 +128,10 @@ def _recommended(service: Service, policy: str, context: dict[str, Any]) -> dict
 
 
 def _text(given: dict[str, Any], name: str) -> str | None:
-    """Return `targetingKey` or `requestId`; raise Problem for an invalid text."""
+    """Return the member `name` of the context, `targetingKey` or `requestId`.
+
+    Raise Problem for an invalid text.
+    """
     text = given.get(name)
     if name == _USER and not text:
         missing = {"errorCode": "TARGETING_KEY_MISSING"}

@@ -1,8 +1,11 @@
 """`Folding`: makes due releases, in the process that comes first.
 
+A fold is the computation of a release: it adds a block's rounds and noise to a policy's state.
+
 1. **close**: pending rows of the block become missed, and this is committed. From here on the block does not
    change, and a reward for it is late.
-2. **claim**: in a store that processes share, the row of the policy's state is locked. Other processes skip a
+2. **claim**: in a store that processes share, the row of the policy's state is locked. Other processes skip
+a
    locked row.
 3. **fold**: a `ServedBandit` reads the state and the later rounds and adds the noise, in the memory of this
    process and a private file.
@@ -13,16 +16,16 @@
    crash any process continues from the fact.
 
 Privacy: noise that was drawn and not committed was seen by nobody. Two processes that fold the same block
-cannot both commit, even without the lock: `RowLedger.go_on` compares position and digest with those that were
-read, and the transaction of the slower process is rolled back. A process that was suspended loses its lock
-after the idle timeout; it wakes up without its transaction and has released and charged nothing. The ledger
-is compared with its witness, if it has one, before any noise is drawn.
+cannot both commit, even without the lock: `RowLedger.go_on` compares position and digest with those that
+were read, and the transaction of the slower process is rolled back. A process that was suspended loses its
+lock after the idle timeout; it wakes up without its transaction and has released and charged nothing. The
+ledger is compared with its witness, if it has one, before any noise is drawn.
 
 Large values (a state, a block's rounds) are read before the lock is taken, and dropped if the policy went on
 meanwhile: the idle timeout does not run while the database sends. An embedded store is not locked during a
-fold and decides meanwhile. Rows are closed, read and forgotten in parts of `round_log.TOGETHER`, in the order
-of their rounds and each in its own transaction, so that a long block delays no decision. Which rows are in a
-part depends on their rounds alone.
+fold and decides meanwhile. Rows are closed, read and forgotten in parts of `round_log.TOGETHER`, in the
+order of their rounds and each in its own transaction, so that a long block delays no decision. Which rows
+are in a part depends on their rounds alone.
 """
 
 import json
@@ -54,14 +57,20 @@ _T = TypeVar("_T")
 _HELD = "SELECT held FROM states WHERE policy = ?"
 
 _FORGET = "forget "
-"""Prefix of the facts that name the round before which a policy's rows are to be removed."""
+"""Prefix of the names of facts about rows to remove.
+
+The fact's value is the first round of a policy to keep.
+"""
 
 _REST = 0.005
-"""Seconds between two transactions about one block, in which waiting calls get the store."""
+"""Number of seconds between two transactions about one block, in which waiting calls can use the store."""
 
 
 def _is_free(writes: Writes, policy: str) -> bool:
-    """Lock a policy's state until the end of the transaction; return False if another process has it."""
+    """Lock a policy's state until the end of the transaction.
+
+    Return False if another process has locked it.
+    """
     return bool(writes.locked(_HELD, policy, skip=True))
 
 
@@ -75,7 +84,7 @@ class _Found(NamedTuple):
         upto: round after the last one.
         rounds: rounds from `first` to before `upto`.
         rounds_per_user: contribution bound; None for no bound.
-        at: position of the lineage in the ledger.
+        at: position of the policy's lineage in the ledger.
     """
 
     content: bytes
@@ -104,7 +113,7 @@ class _Folded(NamedTuple):
         texts: JSON of these functions.
         content: new state.
         at: new position of the lineage in the ledger.
-        ends: ends of the released blocks, with a leading 0.
+        ends: round numbers at which the released blocks end, with a leading 0.
         due: number of rounds at which the next release is due, or None.
     """
 
@@ -166,7 +175,7 @@ class Folding:
             self._thread.join()
 
     def wake(self) -> None:
-        """Look for due releases at once."""
+        """Make the thread look for due releases at once."""
         self._woken.set()
 
     def _work(self, every: float) -> None:
@@ -199,7 +208,10 @@ class Folding:
         return made
 
     def _tried(self, call: Callable[[], _T]) -> _T | None:
-        """Run a call about one policy; report its error, so that the other policies go on."""
+        """Run a call about one policy, and return its result.
+
+        Report an error by the callback, and return None.
+        """
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - reported by the callback
@@ -207,8 +219,9 @@ class Folding:
             return None
 
     def fold(self, policy: str, *, old: Old | None = None) -> int:
-        """Make the due releases of one policy, and erase the remaining `old` rounds; return the number of
-        releases. Do nothing if another process folds the policy.
+        """Make the due releases of one policy, and erase the remaining `old` rounds.
+
+        Return the number of releases. Do nothing if another process folds the policy.
         """
         asked = self._closed(policy)
         if asked is None and old is None:
@@ -265,7 +278,7 @@ class Folding:
         return _Found(bytes(row[0]), held, first, upto, rounds, most, at)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
-        """Compute all due releases, with their noise. Nothing is stored yet."""
+        """Compute all due releases of a policy, with their noise. Nothing is stored yet."""
         beside = MemoryLedger()  # `go_on` moves its lineage into the store's ledger
         beside.advance(policy, position=found.at.position, digest=found.at.digest)
         functions: dict[int, PublishedPosterior] = {}
@@ -287,7 +300,7 @@ class Folding:
         return _Folded(functions, texts, content, at or found.at, ends, due)
 
     def _keep(self, writes: Writes, policy: str, folded: _Folded, found: _Found) -> int:
-        """Write the results of a fold; return the number of releases."""
+        """Write the results of a fold in the transaction. Return the number of releases."""
         for number, text in folded.texts.items():
             row = policy, number, folded.ends[number], self._clock.now(), text
             writes.run("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", *row)
@@ -303,13 +316,13 @@ class Folding:
         return len(folded.texts)
 
     def _forget(self, policy: str, before: int) -> None:
-        """Remove the rows of released rounds, and then the fact about them."""
+        """Remove the rows of released rounds before `before`, and then the fact about them."""
         self._change_slots("DELETE FROM slots", (), "slot < ?", (policy, before, before))
         with self._store.writing() as writes:
             writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _FORGET + policy, str(before))
 
     def _erase_slots(self, old: Old) -> None:
-        """Mark old rounds as refused, as `RoundBook.erase` does, in parts as in `_closed`."""
+        """Mark old rounds as refused, as `RoundBook.erase` does, in several transactions as in `_closed`."""
         with self._store.reading() as reads:
             row = reads.one("SELECT config FROM progress WHERE policy = ?", old.policy)
         if row is None:
@@ -322,11 +335,11 @@ class Folding:
     def _change_slots(
         self, change: str, values: tuple[object, ...], which: str, here: tuple[str, int, int]
     ) -> None:
-        """Change all rows of a policy's slots before a slot that match `which`.
+        """Run `change` on all rows of a policy's slots before a slot that match the condition `which`.
 
-        Rows that a reward has locked are skipped and changed after all others. Waiting for a row while others
-        are locked could deadlock. Retrying a part at once would keep later rounds open, and then one user's
-        reward would affect whether another user's reward still counts.
+        Rows that a reward has locked are skipped and changed after all others. Waiting for a row while
+        others are locked could deadlock. Retrying a part at once would keep later rounds open, and then one
+        user's reward would affect whether another user's reward still counts.
         """
         policy, end, value = here
         with self._store.reading() as reads:

@@ -1,11 +1,11 @@
 """`Gate` bounds size and time of requests and logs answers; `Doorkeeper` authenticates their senders.
 
 `Gate` is ASGI middleware. It reads a whole body, within a bound and a time, once the token is known. Without
-a token the body may have the size of a form. All bodies together have a bound, and one token may use a part
-of it (`Taken`). An unforeseen error is answered as a problem and logged by its type and place.
+a token the body may have the size of a form. There is a bound on all bodies together, and one token may use
+a share of it (`Taken`). An unforeseen error is answered as a problem and logged by its type and place.
 
-`Doorkeeper` checks token, scopes and limits before a route runs. The event loop never waits for the store: an
-unknown token is looked up in a thread, for a short time. Results are cached, also for texts that are not
+`Doorkeeper` checks token, scopes and limits before a route runs. The event loop never waits for the store:
+an unknown token is looked up in a thread, for a short time. Results are cached, also for texts that are not
 tokens. The cache is emptied when this worker makes or withdraws a token, and within a quarter of a second
 after another worker did.
 
@@ -48,23 +48,25 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SENDER = "dpbandits.sender"
-"""Key in an ASGI scope: the token of the request, once it was looked up."""
+"""Key in an ASGI scope under which the request's token is stored, once it was looked up."""
 
 BODY = "dpbandits.body"
-"""Key in an ASGI scope: the body of the request, once it was read."""
+"""Key in an ASGI scope under which the request's body is stored, once it was read."""
 
 LARGEST_FORM = 4096
-"""Largest size in bytes of a body without a token."""
+"""Largest size in bytes of the body of a request without a token."""
 
 _BODILESS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
-"""Methods without a body unless they have a Content-Length: no route reads one."""
+"""HTTP methods whose requests have no body unless they have a Content-Length. No route reads such a body."""
 
 MOST_AT_ONCE = 1000
 """Largest number of concurrent requests with bodies."""
 
 SHARE = 0.75
-"""Share of the bounds on bodies that one token may use. A token can be in every device or in a web page, so
-its holder may send many bodies and stop in the middle of each.
+"""Share of the bounds on bodies that one token may use.
+
+Everybody can get a token that is in every device or in a web page, and can send many bodies and stop in the
+middle of each.
 """
 
 _NAMED = {
@@ -73,7 +75,9 @@ _NAMED = {
     "exchange": ("exchanges", "There is no exchange of this name."),
     "population": ("", "There is no population of this name."),
 }
-"""Name of a path's parameter -> table of its resources, and the message if there is none."""
+"""For each parameter of a path, the table of its resources, and the message if the resource does
+not exist.
+"""
 
 TEXTS_KEPT = 1000
 """Largest number of cached tokens, and of cached invalid texts; beyond it the cache is emptied."""
@@ -82,25 +86,31 @@ LOOKUP_SECONDS = 2.0
 """Longest time in seconds that a request waits for the look-up of its token."""
 
 LOOKUPS = 2
-"""Number of concurrent look-ups. If the store hangs, only these threads hang."""
+"""Number of threads that look up tokens. If the store hangs, only these threads hang."""
 
 MOST_LOOKING = 200
-"""Largest number of texts that are looked up or wait for it; further requests are refused."""
+"""Largest number of texts that are being looked up or wait for it. Further requests are refused."""
 
 WATCH_SECONDS = 0.25
-"""Seconds between two checks whether tokens in the store have changed."""
+"""Number of seconds between two checks whether tokens in the store have changed."""
 
 RATES_KEPT = 20_000
-"""Number of tokens, or addresses, with a rate limit in memory. Beyond it idle ones are dropped."""
+"""Number of tokens or addresses whose rates are in memory. Beyond it, idle ones are dropped."""
 
 _PUBLIC = frozenset({"report"})
-"""Scopes of a token that is built into devices."""
+"""Scopes of a token that is built into devices and so is not secret."""
 
 SILENT_SECONDS = 5.0
-"""Longest time in seconds that a token stays cached while the store is silent: it may be withdrawn."""
+"""Longest time in seconds that a token stays cached while the store does not answer.
+
+It may have been withdrawn.
+"""
 
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
-"""Statuses that do not depend on the content; for routes about one user the log has no other ones."""
+"""HTTP statuses that do not depend on a request's content.
+
+The log has no others below 500 for routes about one user.
+"""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -120,21 +130,23 @@ _WRITTEN = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 def written_json(value: Any) -> bytes:
-    """Return JSON in ASCII; NaN raises ValueError."""
+    """Return a value as JSON in ASCII. NaN raises ValueError."""
     return _WRITTEN.encode(value).encode()
 
 
 _RANDOM = re.compile(rb"[0-9A-Za-z._-]{16,64}")
-"""Form of request ids that are accepted from callers: random ids are this long. Shorter texts, such as the
-name or number of a user, are replaced, because the log holds the id."""
+"""Pattern of request ids that are accepted from callers. It requires the length of random ids.
+
+Shorter texts, such as the name or number of a user, are replaced, because the log contains the id.
+"""
 
 
 class Taken:
-    """Counter of what concurrent requests hold, in total and by sender.
+    """Counter of a resource that concurrent requests use, in total and by sender.
 
     Args:
         most: bound on the total.
-        least: least bound on one sender, if its share of the total is smaller.
+        least: smallest bound on one sender, if the sender's share of the total is smaller.
     """
 
     def __init__(self, most: int, *, least: int = 1) -> None:
@@ -164,7 +176,7 @@ class Gate:
         settings: bounds on sizes and times.
         sender: function that authenticates a request; it raises Problem if there is no valid token.
         saw: callback for (method, template of the route, status, seconds) of every request.
-        named: function that returns the template of the route for requests that are refused here.
+        named: function that returns the template of the route, for requests that `Gate` refuses itself.
     """
 
     def __init__(
@@ -186,7 +198,7 @@ class Gate:
         self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Answer one request, or pass it on to the application; log the answer."""
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
@@ -238,7 +250,8 @@ class Gate:
         return own.hex()
 
     def _body_of(self, scope: Scope) -> tuple[int, bool]:
-        """Return the largest size in bytes of a request's body (0 for none), and True if it has a token.
+        """Return the largest allowed size in bytes of a request's body (0 for none), and True if it has
+        a token.
 
         Raises:
             Problem: the Content-Length is larger.
@@ -280,7 +293,7 @@ class Gate:
             self._bytes.give_back(sender, sum(map(len, parts)))
 
     async def _read(self, parts: list[bytes], receive: Receive, largest: int, sender: str) -> None:
-        """Read the whole body into `parts`, within its bound and its time."""
+        """Read the whole body into `parts`. Raise Problem if it exceeds its size or its time."""
         size, more = 0, True
         try:
             async with asyncio.timeout(self._settings.longest_request):
@@ -300,7 +313,7 @@ class Gate:
 
 
 class Doorkeeper:
-    """Authenticates requests and limits their rate; used from one event loop."""
+    """Authenticates requests and limits their rate. Use it from one event loop."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -310,7 +323,7 @@ class Doorkeeper:
         self.forget()
 
     async def token(self, scope: Scope) -> Token:
-        """Return the token of a request, which counts once against the rate limits.
+        """Return the token of a request, and count the request against the rate limits once.
 
         Raises:
             Problem: the token is invalid or sends too many requests, or the store does not answer.
@@ -358,7 +371,7 @@ class Doorkeeper:
         return token
 
     async def _paying_for(self, path: Mapping[str, Any]) -> str:
-        """Return the population that pays for what a path names; empty if there is none."""
+        """Return the population that pays for the resource in a path; empty if the path names none."""
         table, name, _ = _named_in(path)
         known = self._paying
         found = known.get((table, name), "")
@@ -369,7 +382,7 @@ class Doorkeeper:
         return found
 
     async def _looked_up(self, text: str) -> Token | None:
-        """Look up the token of a text; requests with the same text share one look-up."""
+        """Return the token with this text, or None. Requests with the same text share one look-up."""
         looking = self._looking
         if text not in looking:
             if len(looking) >= MOST_LOOKING:
@@ -401,7 +414,10 @@ class Doorkeeper:
         return found
 
     async def _read(self, call: Callable[[Reads], Any]) -> Any:
-        """Read from the store in a thread; raise Problem if it takes too long. The thread then goes on."""
+        """Run a call on the store in a thread.
+
+        Raise Problem if it takes too long; the thread still finishes it.
+        """
         loop, found = asyncio.get_running_loop(), Future[Any]()
 
         def read() -> None:
@@ -426,7 +442,7 @@ class Doorkeeper:
             raise _unanswered() from None
 
     async def watch(self) -> None:
-        """Empty the cache after another worker has made or withdrawn a token; runs until cancelled."""
+        """Empty the cache whenever another worker has made or withdrawn a token. Run until cancelled."""
         seen, heard = None, time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -442,13 +458,15 @@ class Doorkeeper:
                 seen = found
 
     def slow_down(self, token: str, count: int = 1) -> None:
-        """Count requests of a token, by its id; raise Problem if there are too many."""
+        """Count requests of the token with this id. Raise Problem if there are too many."""
         wait = self._rates.wait(token, count, self._service.settings.requests_per_second)
         if wait:
             raise Problem("too-many-requests", "This token sends too many requests.", headers=_after(wait))
 
     def _slow_down_address(self, token: Token, scope: Scope) -> None:
-        """Count a request of an address with a token of devices, which anybody can extract from one."""
+        """Count a request of an address if its token is one of devices, which anybody can extract from a
+        device.
+        """
         if token.scopes == _PUBLIC and scope.get("client"):
             where = network_of(scope["client"][0])
             wait = self._addresses.wait(where, 1, self._service.settings.requests_per_address)
@@ -458,14 +476,17 @@ class Doorkeeper:
                 )
 
     def forget(self) -> None:
-        """Empty the cache; called from any thread after a token was made or withdrawn."""
+        """Empty the cache of tokens. Call it from any thread after a token was made or withdrawn."""
         self._known: dict[str, Token] = {}
         self._none: set[str] = set()
         self._looking: dict[str, asyncio.Task[Token | None]] = {}
         self._paying = {}
 
     def refuse_beyond(self, token: Token, path: Mapping[str, Any]) -> None:
-        """Raise Problem as `admit` does for a token with limits, from any thread; it may ask the store."""
+        """Raise Problem if the path is beyond the token's limits, as `admit` does. Any thread may call it.
+
+        It may read the store.
+        """
         table, name, _ = _named_in(path)
         paying = ""
         if table and token.limits.populations is not None:
@@ -547,7 +568,7 @@ def _unanswered() -> Problem:
 
 
 def _note(method: str, route: str, status: int, seconds: float) -> None:
-    """Log a request. On routes about one user, statuses that may depend on the user are left out."""
+    """Log a request. On routes about one user, the log omits statuses that may depend on the user."""
     of_people = route.startswith("/ofrep/") or "{policy}/" in route or "{row}/" in route
     told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
     fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
@@ -581,7 +602,9 @@ def _busy() -> Problem:
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI receive function that gives the body that was read, and then what follows."""
+    """Return an ASGI receive function that first returns the body that was read, and then what the
+    client sends.
+    """
     told = False
 
     async def receiving() -> Message:
@@ -595,7 +618,7 @@ def _once(body: bytes, receive: Receive) -> Receive:
 
 
 def answer_of(problem: Problem, path: str) -> Callable[[Send], Awaitable[None]]:
-    """Return a function that sends the problem as the answer at a path."""
+    """Return a function that sends the problem as the answer to a request for `path`."""
 
     async def answering(send: Send) -> None:
         status, media, told = problem.said_at(path)

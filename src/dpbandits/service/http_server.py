@@ -1,8 +1,9 @@
 """HTTP server: uvicorn with uvloop and httptools if they are installed, else with asyncio and h11.
 
-httptools buffers an unfinished header of any length, which `_Bounded` refuses; h11 has its own bound. A head
-has to arrive within `HEAD_SECONDS`. `Connections` bounds the number of open connections and closes the oldest
-idle ones, so that a client without a token cannot block others.
+A head is the request line with the headers. httptools buffers an unfinished head of any length, which
+`_Bounded` refuses; h11 has its own bound. A head has to arrive within `HEAD_SECONDS`. `Connections` bounds
+the number of open connections and closes the oldest idle ones, so that a client without a token cannot block
+others.
 """
 
 import asyncio
@@ -17,13 +18,16 @@ from dpbandits.service.gate import SENDER, network_of
 __all__ = ["Connections", "http_server"]
 
 HEAD_SECONDS = 10.0
-"""Seconds within which a head has to arrive, or the rest of a body after the answer."""
+"""Number of seconds within which a request's head has to arrive, or the rest of its body after the answer."""
 
 LARGEST_HEAD = 64 << 10
-"""Largest size in bytes of request line and headers, or of trailers; up to one piece more may pass."""
+"""Largest size in bytes of request line and headers, or of trailers.
+
+The check may let `_PIECE` bytes more pass.
+"""
 
 _PIECE = 16 << 10
-"""Number of bytes that are parsed between two checks of the bound."""
+"""Number of bytes that are parsed between two checks of the bound `LARGEST_HEAD`."""
 
 
 class Connections:
@@ -32,7 +36,7 @@ class Connections:
     Args:
         most: largest number of connections.
         of_one: largest number of connections of one address, or of one /64 network of IPv6.
-        proxies: addresses and networks, separated by commas, without the bound `of_one`.
+        proxies: addresses and networks, separated by commas, to which the bound `of_one` does not apply.
     """
 
     def __init__(self, *, most: int = 10_000, of_one: int = 500, proxies: str = "") -> None:
@@ -41,7 +45,7 @@ class Connections:
         self._by: dict[str, dict[Any, None]] = {}
 
     def add(self, one: Any) -> None:
-        """Add a connection; if there are too many, close an idle one, or else this one."""
+        """Add a connection. If there are too many, close an idle one, or else the new one."""
         address, free = self._address(one)
         ours = self._by.setdefault(address, {})
         full = None
@@ -81,7 +85,10 @@ class Connections:
 def http_server(
     application: Any, *, fast: bool = True, connections: Connections | None = None, **options: Any
 ) -> uvicorn.Server:
-    """Return a server of an ASGI application; `fast` with uvloop and httptools, if they are installed."""
+    """Return a server of an ASGI application.
+
+    With `fast`, it uses uvloop and httptools if they are installed.
+    """
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     quick = fast and find_spec("httptools") is not None
@@ -103,14 +110,14 @@ def http_server(
 
 
 def _watched(protocol: Any, connections: Connections) -> Any:
-    """Return a protocol of uvicorn with counted connections and a timeout for heads."""
+    """Return a subclass of a uvicorn protocol that counts connections and has a timeout for heads."""
 
     class Watched(protocol):  # type: ignore[misc]
         _late: asyncio.TimerHandle | None = None
 
         @property
         def makes_room(self) -> bool:
-            """True if the connection is idle or sends a body without a token, and so may be closed."""
+            """True if the connection may be closed: it is idle, or sends a body without a token."""
             return self._waits or (self.cycle.more_body and SENDER not in self.cycle.scope)
 
         @property
@@ -143,7 +150,7 @@ def _watched(protocol: Any, connections: Connections) -> Any:
 
 
 def _bounded() -> type:
-    """Return uvicorn's protocol with httptools and a bound on heads."""
+    """Return a subclass of uvicorn's httptools protocol that bounds the size of heads."""
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Bounded(HttpToolsProtocol):

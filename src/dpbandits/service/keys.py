@@ -1,11 +1,11 @@
 """`Keys`: the service's secret key, keyed digests, and the ids of decisions.
 
-The store has callers' ids, bodies of requests and tokens as digests under this key. Without the key, a reader
-of the store cannot find a context by trying the few possible ones.
+The store has callers' ids, bodies of requests and tokens as digests under this key. Without the key, a
+reader of the store cannot find a context by trying the few possible ones.
 
-The id of a decision is its number and a digest of it. An adopted copy numbers on from where it was made, as
-its original may do as well. Therefore each adoption is recorded (`note_adoption`) and enters the ids of all
-later decisions: no id is valid both in the original and in the copy.
+The id of a decision is its number and a digest of it. An adopted copy continues the numbering from the time
+when the copy was made, and so may its original. Therefore each adoption is recorded (`note_adoption`) and
+enters the ids of all later decisions: no id is valid both in the original and in the copy.
 """
 
 import hashlib
@@ -65,7 +65,9 @@ def check_key(writes: Writes, keys: "Keys") -> None:
 
 
 class Keys:
-    """Secret key in a file of mode 0600, which is created if needed, with the `adoptions` of the store.
+    """The service's secret key, from a file of mode 0600, which is created if needed.
+
+    `adopted` lists the adoptions of the store, which enter the ids of decisions.
 
     Raises:
         CorruptState: the file is not a key.
@@ -83,7 +85,10 @@ class Keys:
             raise CorruptState("the service's key file is damaged or another file: restore it from a backup")
 
     def digest(self, what: str, *parts: str) -> bytes:
-        """Return a keyed digest of texts for the purpose `what`; the texts are encoded injectively."""
+        """Return a keyed digest of the texts `parts` for the purpose `what`.
+
+        Different texts are encoded differently.
+        """
         text = ", ".join(map(encode_basestring_ascii, (what, *parts)))  # as json.dumps writes a list
         begun = self._keyed.copy()
         begun.update(f"[{text}]".encode())
@@ -96,7 +101,7 @@ class Keys:
         return f"d{number:x}-{self.digest('decision', str(number), *adopted).hex()}"
 
     def number_of(self, decision_id: str) -> int | None:
-        """Return the number of a decision by its id; None if the service has not issued the id."""
+        """Return the number of the decision with this id; None if the service has not issued the id."""
         digits = decision_id[1:].partition("-")[0]
         if len(digits) > 15 or not all(digit in "0123456789abcdef" for digit in digits) or not digits:
             return None

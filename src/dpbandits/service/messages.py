@@ -69,7 +69,7 @@ class _Strict(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """Invalid member of a batch: places and types of its errors, without values."""
+    """Invalid member of a batch: the places and types of its errors, without values."""
 
     places: list[Any]
 
@@ -83,7 +83,7 @@ def _by_itself(value: object, read: ValidatorFunctionWrapHandler) -> Any:
 
 T = TypeVar("T")
 ByItself = Annotated[T, WrapValidator(_by_itself)]
-"""Member of a batch. An invalid one becomes a `Misfit` and does not affect the others."""
+"""Type of a member of a batch. An invalid member becomes a `Misfit` and does not affect the others."""
 
 
 def _shown(example: dict[str, Any]) -> ConfigDict:
@@ -136,8 +136,10 @@ class TuningRequest(_Strict):
 
 
 class WarmStartRequest(_Strict):
-    """Published function from GET .../policy. `disjoint` states that no user of its data is a user here; the
-    service cannot check this, and the statement lists it as an assumption.
+    """Published function from GET .../policy from which a new policy begins.
+
+    `disjoint` states that no user of its data is a user here; the service cannot check this, and the
+    statement lists it as an assumption.
     """
 
     function: dict[str, Any]
@@ -156,8 +158,9 @@ class ActionsRequest(_Strict):
 
 
 class PolicyRequest(_Strict):
-    """`GPBandit` with contexts and arms or actions, or a domain and a kernel; its guarantee and its
-    population.
+    """`GPBandit` with contexts and arms or actions, or with a domain and a kernel.
+
+    Its guarantee and its population.
     """
 
     name: Name
@@ -213,7 +216,7 @@ class RowPromiseRequest(_Strict):
 
 
 class AnswersRequest(_Strict):
-    """Noise on answers, such as `AnswerLaplace(epsilon=1, distance=0.5, low=0, high=1)`."""
+    """Noise on a curator's answers, such as `AnswerLaplace(epsilon=1, distance=0.5, low=0, high=1)`."""
 
     epsilon: Number
     distance: Number
@@ -259,7 +262,7 @@ class ReleaseRequest(_Strict):
 
 
 class QuestionsRequest(_Strict):
-    """Numbers of rows of the release."""
+    """Numbers of the rows of a release that a modeler asks for."""
 
     rows: Annotated[list[Annotated[int, Field(ge=0, le=1 << 48)]], Field(min_length=1, max_length=1000)]
 
@@ -358,8 +361,10 @@ Names = Annotated[list[Name], Field(min_length=1, max_length=1000)]
 
 
 class TokenRequest(_Strict):
-    """Token with these scopes. `policies` (also local ones and outsourced tables) and `populations` limit it:
-    a request must be within every list that is given.
+    """New token with these scopes.
+
+    The lists `policies` (also local ones and outsourced tables) and `populations` limit it: a request must
+    be within each list that is given.
     """
 
     label: Line
@@ -375,7 +380,9 @@ class TokenRequest(_Strict):
 
 
 class RotateRequest(_Strict):
-    """Seconds until the old text ends, and new lifetime of the token, which is unchanged by default."""
+    """Seconds until the old text of a token ends, and new lifetime of the token, which is unchanged by
+    default.
+    """
 
     overlap_seconds: Annotated[float, Field(ge=0, le=366 * 86400)] = 3600.0
     seconds: Seconds | None = None
@@ -384,15 +391,18 @@ class RotateRequest(_Strict):
 
 
 MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)
-"""Names of all members, which an error about a body may contain."""
+"""Names of all members of messages. An error about a body may contain these names."""
 
 
 _SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
-"""Messages for errors in a body, by type; all other errors are said as "does not fit"."""
+"""Messages for errors in a body, by type of error. The message for all other types is "does not fit"."""
 
 
 def not_fitting(found: Sequence[Any]) -> Problem:
-    """Return the problem of an invalid message: places and kinds of the errors, in public words."""
+    """Return the problem for an invalid message.
+
+    It has the places and kinds of the errors, in public words.
+    """
     places = [
         f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
     ]
@@ -404,10 +414,10 @@ _PLACES = MEMBERS | {"body", "path", "query", "header"}
 
 
 def _named(place: tuple[Any, ...], kind: str) -> str:
-    """Return the place of an error of a kind, by names of members and positions in lists.
+    """Return the place of an error in a message, by names of members and positions in lists.
 
     A name that the caller chose becomes "member". Names of types at the end, and the byte of an error in
-    JSON, are left out.
+    JSON, are left out. `kind` is the type of the error.
     """
     at = place[:1] if kind == "json_invalid" else place or ("member",)
     parts = [str(one) if isinstance(one, int) else one if one in _PLACES else "member" for one in at]

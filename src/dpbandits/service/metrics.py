@@ -54,14 +54,17 @@ __all__ = ["Metrics"]
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 
 _UNCOUNTED = ("/v1/policies/{policy}/decisions/", "/v1/policies/{policy}/rewards:", "none")
-"""Prefixes of routes that follow a decision, and requests without a route, since a client may send rewards to
-a wrong path. Their numbers are counts over users."""
+"""Prefixes of routes that follow a decision, and "none" for requests without a route.
+
+Numbers of such requests are counts over users. A client may send rewards to a path without a route by
+mistake.
+"""
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class _Released(Collector):
-    """Collector of public and released numbers, which reads them on request."""
+    """Collector of public and released numbers, which reads them when metrics are requested."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -148,7 +151,7 @@ class Metrics:
         return cache(lambda *values: made.labels(self._process, *values))  # there are few routes and values
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request. Routes are templates, so there are few."""
+        """Count one request. `route` is a path template, so that there are few counters."""
         if route.startswith(_UNCOUNTED):
             return
         self._requests(method, route).inc()
@@ -157,7 +160,7 @@ class Metrics:
             self._errors(method, route, status).inc()
 
     def beat(self, seconds: Mapping[str, float], reasons: Sequence[str]) -> None:
-        """Record the durations and reasons of a round of `readiness`."""
+        """Record the durations and the reasons that one round of checks of `readiness` gave."""
         for step, metric in self._steps.items():
             if step in seconds:
                 metric().observe(seconds[step])

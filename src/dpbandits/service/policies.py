@@ -41,14 +41,16 @@ __all__ = [
 ]
 
 LAG_SHARE = 200
-"""Default lag of a release as a share of the horizon: the horizon divided by this number. The release is made
-during the lag, so that no request waits for it."""
+"""Number by which the horizon is divided to get the default lag of a release, in rounds.
+
+The release is made during the lag, so that no request waits for it.
+"""
 
 _ROWS = "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies"
 
 
 def kept_policy(reads: Reads, name: str) -> Kept:
-    """Return the policy of a name; raise Problem if there is none."""
+    """Return the row of the policy with this name; raise Problem if there is none."""
     row = reads.one(f"{_ROWS} WHERE name = ?", name)
     if row is None:
         raise Problem("not-found", "There is no policy of this name.")
@@ -62,7 +64,10 @@ def _kept(row: tuple[Any, ...]) -> Kept:
 def _built(
     asked: Mapping[str, Any], ledger: Ledger | None, population: str
 ) -> tuple[ServedBandit, list[str]]:
-    """Return the policy that JSON describes, and the library's warnings; InvalidParameter if invalid."""
+    """Return the policy that JSON describes, and the library's warnings.
+
+    Raise InvalidParameter if it is invalid.
+    """
     arguments: dict[str, Any] = {name: asked[name] for name in ("horizon", "seed") if name in asked}
     if "arms" in asked:
         columns = asked.get("contexts") or []
@@ -97,7 +102,7 @@ def _built(
 
 
 def actions_of(asked: Mapping[str, Any]) -> Actions:
-    """Return the actions of a request; raise InvalidParameter if they are invalid."""
+    """Return the actions that a request describes; raise InvalidParameter if they are invalid."""
     given = {name: asked[name] for name in ("value", "shape") if asked.get(name) is not None}
     return Actions.from_config({"schema": {"type": "Schema", "columns": asked["columns"]}, **given})
 
@@ -153,7 +158,7 @@ def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_open(reads: Reads, population: str) -> None:
-    """Raise Problem if a population is closed, because its spent budget is unknown."""
+    """Raise Problem if a population is closed, because it is not known how much of its budget is spent."""
     if reads.one("SELECT value FROM facts WHERE name = ?", f"closed {population}") is not None:
         raise Problem(
             "conflict",
@@ -162,7 +167,7 @@ def check_open(reads: Reads, population: str) -> None:
 
 
 def built(ledger: Ledger, asked: dict[str, Any]) -> ServedBandit:
-    """Return the requested policy before its creation, from public numbers; errors are those of `preview`."""
+    """Return the requested policy before its creation, from public numbers. Errors are those of `preview`."""
     standing(ledger, asked["population"])
     return _built(asked, ledger, asked["population"])[0]
 
@@ -176,9 +181,10 @@ def begin(
     now: float,
     by: str = "",
 ) -> Kept:
-    """Create a policy and charge its population for all of it; an idempotent request gets the same policy.
+    """Create a policy, and charge its population for all that the policy will release.
 
-    `new` returns a policy from `built`, a fresh one for each attempt. `by` is the id of the token that asks.
+    An idempotent request gets the same policy. `new` returns a policy from `built`, a fresh one for each
+    attempt. `by` is the id of the token that asks.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing is stored.
@@ -218,8 +224,9 @@ def change(
     now: float,
     by: str,
 ) -> Kept:
-    """Change status or settings of a policy, never its guarantee. `if_match` is the ETag that the change is
-    based on, and `by` the id of the token that asks.
+    """Change status or settings of a policy, never its guarantee.
+
+    `if_match` is the ETag that the change is based on, and `by` the id of the token that asks.
 
     Raises:
         Problem: another request changed the policy meanwhile, or the policy is retired, which is final.
@@ -259,12 +266,12 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
 
 
 def releases_of(reads: Reads, policy: str) -> list[Row]:
-    """Version, number of rounds and time of each release of a policy, by id."""
+    """Return version, number of rounds and time of each release of the policy with this id."""
     query = "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 ORDER BY version"
     return reads.rows(query, policy)
 
 
 def all_described(reads: Reads) -> list[dict[str, Any]]:
-    """All policies as `described` shows them, by name."""
+    """Return all policies in the form of `described`, sorted by name."""
     rows = reads.rows("SELECT name FROM policies ORDER BY name")
     return [described(reads, kept_policy(reads, str(row[0]))) for row in rows]

@@ -1,6 +1,6 @@
 """`Problem`: refusals of the service, as problem+json (RFC 9457).
 
-Privacy: a problem has fixed words and public numbers alone. It never repeats a context, candidate, reward,
+Privacy: a problem has only fixed words and public numbers. It never repeats a context, candidate, reward,
 user, arm, or any other text of a request.
 """
 
@@ -40,7 +40,10 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "not-recorded": (503, "Nothing was recorded"),
     "not-known": (503, "Whether it was recorded is not known"),
 }
-"""Slug -> status and title. Slugs are part of the interface: new ones may be added, and none changes."""
+"""HTTP status and title of each type of problem, by its slug.
+
+Slugs are part of the interface: new ones may be added, and none changes.
+"""
 
 
 @dataclass(eq=False)
@@ -61,7 +64,7 @@ class Problem(Refusal):
 
     @property
     def status(self) -> int:
-        """HTTP status."""
+        """HTTP status of the answer."""
         return PROBLEM_TYPES[self.slug][0]
 
     def to_json(self) -> dict[str, Any]:
@@ -71,9 +74,9 @@ class Problem(Refusal):
         return {"type": f"urn:dpbandits:{self.slug}", "title": title, "status": status, **said, **self.more}
 
     def said_at(self, path: str) -> tuple[int, str, dict[str, Any]]:
-        """Return status, media type and members of the answer at a path.
+        """Return status, media type and members of the answer to a request for `path`.
 
-        Routes of OFREP have a form of their own. Its `key` is the last part of the path.
+        Answers of OFREP routes have another form. Their `key` is the last part of the path.
         """
         if not path.startswith("/ofrep/"):
             return self.status, "application/problem+json", self.to_json()
@@ -104,7 +107,10 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return the problem of an error. Only the library's own errors may put their text into it."""
+    """Return the problem that answers a request which raised `error`.
+
+    Only the library's own errors may put their text into it.
+    """
     if isinstance(error, Problem):
         return error
     if isinstance(error, Crowded):

@@ -33,22 +33,22 @@ from dpbandits.service.store import Writes
 __all__ = ["WORDS", "Readiness"]
 
 WORDS = ("clock", "connection", "copy", "disk", "ledger", "starting", "store", "witness")
-"""All reasons, sorted."""
+"""All reasons why a process is not ready, sorted; see the module."""
 
 BEAT_SECONDS = 2.0
-"""Seconds between two rounds of checks; one commit in this time costs little."""
+"""Number of seconds between two rounds of checks. One commit in this time costs little."""
 
 LATE_SECONDS = 1.5
-"""Seconds after which a running check counts as failed."""
+"""Number of seconds after which a running check counts as failed."""
 
 
 class Readiness:
-    """Thread that runs the checks; see the module.
+    """A thread that runs the checks; see the module.
 
     Args:
         service: service to check.
-        seen: callback after every round, with the seconds of the successful steps "connection", "queue" and
-            "commit", and with `reasons`.
+        seen: callback after every round of checks. Its arguments are the seconds of each successful step
+            ("connection", "queue" and "commit"), and the reasons why the process is not ready.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Readiness:
             self._ending.wait(BEAT_SECONDS)
 
     def beat(self) -> None:
-        """Run all checks once."""
+        """Run one round of all checks."""
         self._seconds.clear()
         for word, call in self._steps.items():
             self._step = word, time.monotonic()

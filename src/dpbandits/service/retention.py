@@ -51,11 +51,17 @@ _PAGE = 1000
 
 
 _OLD = "old "
-"""Prefix of the facts that record which rounds of a policy are to be erased, and from when on."""
+"""Prefix of the names of facts about old rounds.
+
+Such a fact records which rounds of a policy are to be erased, and from which time on.
+"""
 
 
 class Old(NamedTuple):
-    """Rounds of a policy before `before`, which are to be erased; `value` is the text of their fact."""
+    """Rounds of a policy that are to be erased: those before the round `before`.
+
+    `value` is the text of their fact.
+    """
 
     policy: str
     before: int
@@ -63,7 +69,7 @@ class Old(NamedTuple):
 
 
 def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int:
-    """Erase up to `ERASED_TOGETHER` decisions requested before a time; return the number of erased ones.
+    """Erase decisions that were requested before a time, at most `ERASED_TOGETHER`; return their number.
 
     All curators' answers before that time are erased too. From now on a reward for an erased decision is
     late. If its wait for a reward is over, `Decisions.sweep` settles the decision as usual. Rounds of erased
@@ -100,8 +106,9 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
 
 
 def _next_slot(reads: Reads, policy: str, number: int) -> int:
-    """Return the slot of the next decision that has one, for refused decisions without a slot; 0 if none
-    follows.
+    """Return the slot of the first decision after `number` that has a slot; 0 if there is none.
+
+    Refused decisions have no slot.
     """
     query = "SELECT ask FROM decisions WHERE policy = ? AND number > ? AND ask IS NOT NULL ORDER BY number"
     row = reads.one(f"{query} LIMIT 1", policy, number)
@@ -109,7 +116,7 @@ def _next_slot(reads: Reads, policy: str, number: int) -> int:
 
 
 def rounds_released(reads: Reads, policy: str) -> int:
-    """Return the number of rounds in released blocks."""
+    """Return the number of a policy's rounds that are in released blocks."""
     row = reads.one("SELECT MAX(rounds) FROM releases WHERE policy = ?", policy)
     return int((row[0] if row else None) or 0)
 
@@ -124,7 +131,7 @@ def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
 
 
 def old_rounds(reads: Reads, *, now: float) -> list[Old]:
-    """Return the rounds that are to be erased by now."""
+    """Return the rounds that are to be erased at the time `now` or before."""
     found = []
     for name, value in reads.rows("SELECT name, value FROM facts WHERE substr(name, 1, 4) = 'old '"):
         before, _, at = value.partition(" ")
@@ -134,14 +141,17 @@ def old_rounds(reads: Reads, *, now: float) -> list[Old]:
 
 
 def erase_old_rounds_by(writes: Writes, latest: float) -> None:
-    """Move later times of recorded erasures forward to `latest`."""
+    """Change recorded times of erasures that are later than `latest` to `latest`."""
     for policy, before, value in old_rounds(writes, now=math.inf):
         at = min(float(value.partition(" ")[2]), latest)
         note_fact(writes, _OLD + policy, f"{before} {at!r}")
 
 
 def done(writes: Writes, old: Old, *, now: float) -> None:
-    """Record that rounds were erased. If they were in no release, an event has their public numbers."""
+    """Record that old rounds were erased.
+
+    If they were in no release, add an event with their public numbers.
+    """
     if not writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _OLD + old.policy, old.value):
         return  # another worker was faster, or more rounds were recorded meanwhile
     first = rounds_released(writes, old.policy)
@@ -154,10 +164,10 @@ def done(writes: Writes, old: Old, *, now: float) -> None:
 def exported(read: Callable[[Callable[[Reads], Any]], Any], keys: Keys, policy: str) -> Iterator[str]:
     """Yield a policy's raw decisions as JSON lines, in pages, after a line with a warning.
 
-    Each page is read in its own transaction, so a slow client holds none. Every decision that is committed
-    when the first page is read comes once, in the order of numbers, as it is when its page is read. So a
-    later reward may be included, and a decision that is erased meanwhile is not. Later decisions are left
-    out.
+    Each page is read in its own transaction, so that no transaction stays open for a slow client. Every
+    decision that is committed when the first page is read comes once, in the order of numbers, as it is when
+    its page is read. So a later reward may be included, and a decision that is erased meanwhile is not.
+    Later decisions are left out.
 
     Args:
         read: function that runs a call in a read transaction.

@@ -1,8 +1,9 @@
 """`StoredLife`: persistence of a policy that is created or folded: state in a scratch file, log in the store.
 
-The library reads and writes a state as a file; the service stores it in a row of `states`. While a policy is
-created or a block is folded, the file is in a private folder (`scratch`), which is removed afterwards, or at
-the next start if the process died (`swept`). Rounds since the last state are rows of `slots`.
+To fold is to add a block's rounds and noise to a policy's state; see `folding`. The library reads and writes
+a state as a file; the service stores it in a row of `states`. While a policy is created or a block is
+folded, the file is in a private folder (`scratch`), which is removed afterwards, or at the next start if the
+process died (`swept`). Rounds since the last state are rows of `slots`.
 """
 
 import shutil
@@ -38,7 +39,7 @@ _LOCK = "lock"
 
 
 def slot_of(ask: str) -> int:
-    """Return the slot in a policy's own id of a decision; raise CorruptState for another text."""
+    """Return the slot from a policy's own id of a decision; raise CorruptState if the text is no such id."""
     digits = ask.split("-")[1] if ask.count("-") == 2 else ""
     if not (digits.isascii() and digits.isdigit()):
         raise CorruptState("the store has an invalid id of a decision")
@@ -71,9 +72,10 @@ class Rounds(NamedTuple):
 def rounds_of(
     reading: Callable[[], AbstractContextManager[Reads]], policy: str, first: int, upto: int
 ) -> list[Rounds]:
-    """Return the rounds of a policy from `first` to before `upto`, in parts of `TOGETHER`.
+    """Return the rounds of a policy from `first` to before `upto`, in parts of at most `TOGETHER` rounds.
 
-    Each part is read in its own transaction, so that a long block does not pin an old snapshot. A reward that
+    Each part is read in its own transaction, so that a long block does not pin an old snapshot. A reward
+    that
     comes meanwhile may be in the result or not: the next fold reads its round again.
     """
     found = []
@@ -165,7 +167,7 @@ class StoredLife(Life):
         pass
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Raise ProtocolError: a fold answers and records nothing."""
+        """Raise ProtocolError, because a fold answers no request and so has nothing to record."""
         raise ProtocolError("a fold takes no rounds: ask the policy that follows its releases")
 
     def refuse_leftovers(self) -> None:  # noqa: D102
@@ -173,7 +175,7 @@ class StoredLife(Life):
 
 
 def _check_users(people: bytes, most: int) -> None:
-    """Raise CorruptState if a user has more than `most` of these rounds."""
+    """Raise CorruptState if a user has more than `most` of the rounds whose users are in `people`."""
     halves = np.frombuffer(people, dtype="<u8").reshape(-1, 2)
     halves = halves[np.lexsort((halves[:, 1], halves[:, 0]))]
     if (halves[most:] == halves[: max(len(halves) - most, 0)]).all(axis=1).any():
@@ -182,7 +184,7 @@ def _check_users(people: bytes, most: int) -> None:
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """Open a private temporary folder, which is removed at the end of the block."""
+    """Open a private temporary folder, which is removed at the end of the `with` block."""
     private_folder(folder, what="states under way")
     with ExitStack() as files:
         with locked(folder / _LOCK):  # so that `swept` does not remove the folder before it is locked
@@ -192,7 +194,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 
 def swept(folder: Path) -> None:
-    """Remove the temporary folders of dead processes, whose locks are free.
+    """Remove the temporary folders that dead processes left. The lock of such a folder is free.
 
     Process ids are no evidence, because in a container every start of a service has the same ones.
     """

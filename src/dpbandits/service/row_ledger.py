@@ -50,10 +50,10 @@ from dpbandits.state.witness import AppendOnlyWitness, Witness
 __all__ = ["RowLedger"]
 
 _NAME = "database"
-"""Lineage under which the witness stores the position of the book."""
+"""Name of the lineage under which the witness stores the position of the table `book`."""
 
 _TURNS = 20
-"""Number of attempts while other workers change the witness."""
+"""Largest number of attempts to update the witness while other workers change it."""
 
 
 class RowLedger(Ledger):
@@ -63,7 +63,7 @@ class RowLedger(Ledger):
         self._store, self._witness = store, witness
 
     def begin(self) -> None:
-        """Compare the database with the witness at the start of a worker.
+        """Compare the database with the witness when a worker starts.
 
         Raises:
             ForkedState: the witness has seen a later state of the database, or another database, or has
@@ -101,7 +101,7 @@ class RowLedger(Ledger):
     def settle(self, *, first: bool = False) -> int:
         """Compare book and witness, send missing rows, and return the position of the witness; -1 for none.
 
-        `first` is True if the database never had a witness: then this one starts at the end of the book.
+        With `first`, the database never had a witness: then this witness starts at the end of the book.
         Errors are those of `begin`.
         """
         if self._witness is None:
@@ -130,7 +130,10 @@ class RowLedger(Ledger):
         raise TryAgain("other workers have been telling the witness for too long")
 
     def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
-        """Return the rows of the book after `last` (without one, the last row), and `witnessed`."""
+        """Return the rows of the book after `last`, and the stored fact `witnessed`.
+
+        If `last` is None, the rows are the last one alone.
+        """
         with self._store.seeing() as reads:
             told = _noted(reads)
             if last is None:
@@ -149,12 +152,15 @@ class RowLedger(Ledger):
         return found[1:], told
 
     def _tell(self) -> None:
-        """Tell the witness of committed rows. After a failure, `settle` raises before the rows are used."""
+        """Tell the witness of committed rows.
+
+        If this fails, a later `settle` raises before the rows are used.
+        """
         with suppress(StateError):
             self.settle()
 
     def go_on(self, lineage: str, before: Witness, after: Witness) -> None:
-        """Advance a lineage from one position to a later one.
+        """Advance a lineage from the position `before` to the later position `after`.
 
         Raises:
             ForkedState: the lineage is not at `before`; roll back.
@@ -181,7 +187,7 @@ class RowLedger(Ledger):
 
 
 class _Rows:
-    """Entries of an event: the rows that it has read, and its changes."""
+    """Entries of one event in the ledger: the rows that it has read, and its changes to them."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -219,7 +225,7 @@ class _Rows:
         return found
 
     def put(self, writes: Writes) -> bool:
-        """Write the changes, if the rows are as they were read; return True if there was any.
+        """Write the changes if the rows are still as they were read; return True if there was any change.
 
         Raises:
             ForkedState: a lineage was changed meanwhile; roll back.
@@ -257,7 +263,9 @@ class _Rows:
 
 
 def _enter(writes: Writes, told: int = -1) -> None:
-    """Add a row to the book and record the told position, under a lock until the commit."""
+    """Add a row to the book under a lock until the commit, and record the position that the witness knows
+    (`told`).
+    """
     writes.locked("SELECT value FROM facts WHERE name = 'version'")
     row = writes.one("SELECT MAX(position) FROM book")
     position = 0 if row is None or row[0] is None else int(row[0]) + 1

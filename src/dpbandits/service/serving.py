@@ -1,7 +1,7 @@
 """`serve_folder`: serves a folder or a database over HTTP until the process is stopped.
 
-Several workers are forked processes that accept connections from one socket. The first process starts them
-and restarts a worker that has ended. When it ends, the workers end.
+Several workers are forked processes that accept connections from one socket. The first process starts the
+workers and restarts a worker that has ended. When the first process ends, the workers end.
 """
 
 import logging
@@ -31,7 +31,7 @@ OTHER_FILES = 200
 """Number of files that a worker may open besides its connections."""
 
 AGAIN_SECONDS = 1.0
-"""Seconds after which a worker that has ended is restarted."""
+"""Number of seconds after which a worker that has ended is restarted."""
 
 
 def serve_folder(
@@ -105,7 +105,10 @@ def _serve(service: "Service", listening: socket.socket) -> None:
 
 
 def _most_connections() -> int:
-    """Raise the process's limit of open files as far as needed; return its number of connections."""
+    """Raise the process's limit of open files as far as possible.
+
+    Return the number of connections that it allows.
+    """
     try:
         import resource
     except ImportError:  # another platform

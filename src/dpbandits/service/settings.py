@@ -17,16 +17,19 @@ from dpbandits.state.witness import FileWitness
 __all__ = ["COUNTERS", "Settings"]
 
 COUNTERS = "PROMETHEUS_MULTIPROC_DIR"
-"""Variable with the folder in which the workers of one service store their counters."""
+"""Environment variable that names the folder in which the workers of one service store their counters."""
 
 PREFIX = "DPBANDITS_"
-"""Prefix of the variables that set a field: `DPBANDITS_PORT` sets `port`."""
+"""Prefix of the environment variables that set a field: `DPBANDITS_PORT` sets `port`."""
 
 NO_SETTINGS = frozenset({"DPBANDITS_DATA", "DPBANDITS_TRACEBACK"})
-"""Variables with this prefix that other parts of the package read."""
+"""Environment variables with the prefix `PREFIX` that are no settings.
+
+Other parts of the package read them.
+"""
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
-"""Form of an origin: scheme, host and port, without a path."""
+"""Pattern of an origin: scheme, host and port, without a path."""
 
 _MINIMA = {
     "largest_body": 1024,
@@ -34,7 +37,7 @@ _MINIMA = {
     "mismatches_per_hour": 1,
     "policy_memory": 1 << 20,
 }
-"""Least values of whole numbers, where they are not 0; other numbers are positive."""
+"""Smallest values of the settings that are whole numbers, where this is not 0. Other numbers are positive."""
 
 _SAID: dict[type, str] = {str: "a text", bool: "true or false"}
 
@@ -143,11 +146,14 @@ class Settings:
     def read(
         cls, path: Path | None = None, environ: Mapping[str, str] = os.environ, **given: object
     ) -> "Settings":
-        """Return the settings in a file, replaced by those of the environment, replaced by those given.
+        """Return the settings.
 
-        The variable `DPBANDITS_<FIELD>` holds a value as it stands in the file, but a text without quotes.
-        `DPBANDITS_<FIELD>_FILE` names a file that holds the value, such as a mounted secret. An error about
-        a variable names it and what is expected, never its value, which may be a misplaced password.
+        `given` takes precedence over the environment, and the environment over the file.
+
+        The variable `DPBANDITS_<FIELD>` holds a value in the form that it has in the file, but a text
+        without quotes. `DPBANDITS_<FIELD>_FILE` names a file that holds the value, such as a mounted secret.
+        An error about a variable contains its name and what is expected, never its value, which may be a
+        misplaced password.
 
         Args:
             path: `service.toml`; None for no file.
@@ -186,7 +192,7 @@ def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
 
 
 def _of_environment(environ: Mapping[str, str], kinds: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values that variables set, by field."""
+    """Return the values that environment variables set, by field."""
     values: dict[str, Any] = {}
     for variable in sorted(one for one in environ if one.startswith(PREFIX) and one not in NO_SETTINGS):
         name, text = variable.removeprefix(PREFIX).lower(), environ[variable]

@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 VERSION = 1
-"""Version of the tables."""
+"""Version of the tables' definitions."""
 
 TABLES: tuple[str, ...] = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
@@ -131,14 +131,17 @@ Row = tuple[Any, ...]
 _TOGETHER = 200
 
 MOST_IDLE = 8
-"""Largest number of idle read connections that are kept open; each has its own page cache."""
+"""Largest number of idle read connections that are kept open. Each has its own page cache."""
 
 OTHERWISE = "another worker was there meanwhile"
 """Message for a statement that changed an unexpected number of rows."""
 
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
-    """Return a statement with an engine's own names of types; longer names are replaced first."""
+    """Return a statement with an engine's own names of types, given by `names`.
+
+    Longer names are replaced first.
+    """
     for name in sorted(names, key=len, reverse=True):
         statement = re.sub(rf"\b{name}\b", names[name], statement)
     return statement
@@ -164,8 +167,12 @@ class Reads:
     """
 
     lock: ClassVar[tuple[str, str]] = "", ""
-    """Suffixes of a query that locks its rows: one waits for rows that are locked, one skips them. They are
-    empty in a store with a single writer, and in a transaction that only reads."""
+    """Suffixes that make a query lock its rows.
+
+    With the first, it waits for locked rows; with the second, it skips them.
+
+    Both are empty in a store with a single writer, and in a transaction that only reads.
+    """
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -181,7 +188,9 @@ class Reads:
         return found
 
     def large(self, sql: str, *arguments: object) -> bytes | None:
-        """Return the column `value`, which may be large, of a query of at most one row; None without a row.
+        """Return the column `value` of a query of at most one row; None without a row.
+
+        The value may be large.
 
         Texts are returned in UTF-8. The transaction may hold locks.
         """
@@ -199,7 +208,8 @@ class Reads:
     def among(self, sql: str, values: Sequence[object], *arguments: object, lock: str = "") -> list[Row]:
         """Return the rows of a query that ends with IN, for many values.
 
-        `lock` names the column in whose order the rows are locked; empty for no locks.
+        `lock` names the column in whose order the rows are locked; empty for no locks. `arguments` come
+        before the values.
         """
         found: list[Row] = []
         for first in range(0, len(values), _TOGETHER):
@@ -218,7 +228,7 @@ class Ahead(NamedTuple):
     Attributes:
         order: sort key of the queries, the same in every worker, so that locks are taken in one order:
             "progress" and the policy, then "round" and its number, and "then" for queries without locks.
-        sql: query; of one table if it locks.
+        sql: query; if it locks, it reads one table only.
         arguments: arguments of the query.
         lock: True if the rows are locked until the commit.
     """
@@ -230,11 +240,11 @@ class Ahead(NamedTuple):
 
 
 NUMBER = Ahead(("number", 0), "", ())
-"""Query for the number of a decision that will be inserted."""
+"""Early query for the number of a decision that will be inserted."""
 
 
 class Writes(Reads):
-    """The open write transaction. Others see its changes after the commit, which is durable.
+    """The open write transaction. Other transactions see its changes after the commit, which is durable.
 
     Callbacks are registered by `when`: `kept` runs after the commit, `lost` after a rollback of the
     transaction or to the last `mark`, and `last` right before the commit.
@@ -245,7 +255,7 @@ class Writes(Reads):
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     """Exceptions that a statement may raise."""
     looks_ahead: ClassVar[bool] = False
-    """True if sending queries early saves time."""
+    """True if it saves time to send queries early; see `ahead`."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -259,35 +269,38 @@ class Writes(Reads):
         return int(self._connection.execute(sql, arguments).rowcount)
 
     def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
-        """Execute a statement now or together with a later one; `settled` sends deferred statements.
+        """Execute a statement now, or together with a later statement. `settled` sends deferred statements.
 
         Raises:
-            TryAgain: the statement changed more or fewer rows than `changes`; raised here or by the statement
-                that it was sent with. Then everything since the mark is rolled back, or, if the mark is gone,
-                the whole transaction.
+            TryAgain: the statement changed more or fewer rows than `changes`; raised here or by the
+                statement that it was sent with. Then everything since the mark is rolled back, or, if the
+                mark is gone, the whole transaction.
         """
         if self.run(sql, *arguments) != changes:
             raise TryAgain(OTHERWISE)
 
     def settled(self) -> None:
-        """Send all deferred statements; see `later`."""
+        """Send all statements that `later` has deferred."""
 
     def ahead(self, queries: Sequence[Ahead]) -> None:
         """Send several queries in one message. An embedded store ignores them.
 
-        The next `rows`, `one` or `locked` with the same SQL and arguments returns the result that was found,
+        The next `rows`, `one` or `locked` with the same SQL and arguments returns the result of this query,
         once. So a call has to read a row before it changes the row.
         """
 
     def seen(self, query: Ahead) -> list[Row] | None:
-        """Return the rows that `ahead` has found for a query and nobody has read yet, or None."""
+        """Return the rows that `ahead` has read for a query.
+
+        It is None if it has not, or if a call has used them already.
+        """
         return None
 
     def forget_ahead(self) -> None:
-        """Drop the unread results of `ahead`, which may be out of date."""
+        """Drop the unused results of `ahead`, which may be out of date."""
 
     def enter_many(self, table: str, columns: str, rows: Sequence[Row]) -> list[int]:
-        """Insert rows into a table with numbered rows; return their numbers."""
+        """Insert rows into a table whose rows are numbered; return the new numbers."""
         numbers = self.numbers(table, len(rows))
         given = [(number, *row) for number, row in zip(numbers, rows, strict=True)]
         self.many(f"{table} (number, {columns})", given)
@@ -300,13 +313,14 @@ class Writes(Reads):
         return list(range(first, first + count))
 
     def many(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows into a table; `table` may name the columns, else the rows have all of them."""
+        """Insert rows into a table. `table` may name the columns; otherwise each row has all columns."""
         self.later_rows(f"INSERT INTO {table} {{rows}}", rows)
 
     def later_rows(self, sql: str, rows: Sequence[Row], *arguments: object) -> None:
-        """Do `later` for a statement with many rows of values, in place of `{rows}` and before `arguments`.
+        """Do `later` for a statement with many rows of values.
 
-        Each row of values has to change one row of a table.
+        The values replace `{rows}` in the statement, and come before `arguments`. Each row of values has to
+        change one row of a table.
         """
         for first in range(0, len(rows), _TOGETHER):
             some = rows[first : first + _TOGETHER]
@@ -317,7 +331,10 @@ class Writes(Reads):
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Keep the transaction from being ended as idle while the block does other work."""
+        """Keep the transaction open while the `with` block does other work.
+
+        Otherwise it may be ended as idle.
+        """
         yield
 
     def when(
@@ -329,7 +346,7 @@ class Writes(Reads):
     ) -> None:
         """Register callbacks: `kept` after the commit, or `lost` if the work so far is rolled back.
 
-        `last` runs right before the commit, so its locks are held for the time of a commit only.
+        `last` runs right before the commit, so that locks which it takes are held only during the commit.
         """
         if last is not None:
             self._last.append(last)
@@ -344,12 +361,12 @@ class Writes(Reads):
         self._marks = len(self._kept), len(self._lost), len(self._last)
 
     def unmark(self) -> None:
-        """Release the savepoint: its changes belong to the transaction."""
+        """Release the savepoint of `mark`. The changes since then belong to the transaction."""
         self._connection.execute("RELEASE one")
         self._marks = None
 
     def back(self) -> None:
-        """Roll back to the mark."""
+        """Roll back to the savepoint of `mark`, and run the `lost` callbacks since then."""
         if self._marks is None:
             raise ProtocolError("there is no savepoint")
         kept, lost, last = self._marks
@@ -362,7 +379,10 @@ class Writes(Reads):
             call()
 
     def apart(self, call: Callable[[], object]) -> Exception | None:
-        """Run one part of the marked work; if it fails, roll back this part alone and return the error."""
+        """Run `call` as a part of the marked work.
+
+        If it fails, roll back this part alone, and return the error.
+        """
         self.unmark()
         self.mark()
         try:
@@ -377,13 +397,13 @@ class Writes(Reads):
         return None
 
     def finish(self) -> None:
-        """Commit, and run the `kept` callbacks."""
+        """Commit the transaction, and run the `kept` callbacks."""
         self._commit()
         for call in self._kept:
             call()
 
     def undo(self) -> None:
-        """Roll back, and run the `lost` callbacks."""
+        """Roll the transaction back, and run the `lost` callbacks."""
         with suppress(*self.errors):  # a failed commit may have rolled back already
             self._connection.execute("ROLLBACK")
         for call in self._lost:
@@ -397,7 +417,7 @@ class Writes(Reads):
 
 
 def note_fact(writes: Writes, name: str, value: str) -> None:
-    """Insert or replace a fact."""
+    """Insert a row into the table `facts`, or replace its value."""
     writes.run(
         "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
     )
@@ -433,7 +453,7 @@ class Store(ABC):
 
     @property
     def comes_first(self) -> bool:
-        """True in threads that decisions wait for, which use reserved connections."""
+        """True in threads that decisions wait for. These use reserved connections."""
         return getattr(self._own, "first", False)
 
     @comes_first.setter
@@ -442,7 +462,7 @@ class Store(ABC):
 
     @contextmanager
     def _ended(self, writes: Writes) -> Iterator[Writes]:
-        """Commit the write transaction at the end of the block; roll it back after an exception."""
+        """Commit the write transaction at the end of the `with` block, or roll it back after an exception."""
         self.current = writes
         try:
             yield writes
@@ -455,16 +475,20 @@ class Store(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
-        """Open a snapshot of the committed state. Any number may be open, in any thread."""
+        """Open a snapshot of the committed state. Any number of snapshots may be open, in any thread."""
 
     def seeing(self) -> AbstractContextManager[Reads]:
-        """Return the write transaction that this thread has open, or else what `reading` returns."""
+        """Return the open write transaction of this thread, or, if there is none, a new snapshot as
+        `reading` does.
+        """
         current = self.current
         return self.reading() if current is None else nullcontext(current)
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Writes]:
-        """Open this thread's write transaction. It is durable when the block ends; an exception rolls back.
+        """Open this thread's write transaction.
+
+        It is durable when the `with` block ends; an exception rolls back.
 
         Raises:
             StateError: the store was busy for too long, or could not be written.
@@ -473,17 +497,20 @@ class Store(ABC):
 
     @contextmanager
     def claimed(self, sql: str, *arguments: object) -> Iterator[Callable[[], Writes] | None]:
-        """Hold an exclusive claim on the row of a query while the block runs.
+        """Hold an exclusive claim on the row of a query while the `with` block runs.
 
-        Yields a function that returns the write transaction for the results of the block. In a store that
-        processes share, the transaction is open from the beginning and locks the row. Yields None if another
-        process has the row.
+        Yield a function that returns the write transaction for the results of the block, or None if another
+        process has claimed the row. In a store that processes share, the transaction is open from the
+        beginning and locks the row.
         """
         with ExitStack() as transaction:
             yield lambda: transaction.enter_context(self.writing())
 
     def left(self) -> str | None:
-        """Return why the store is out of service, such as a move of its content; None if it is in service."""
+        """Return the reason why the store is out of service, such as a move of its content.
+
+        None if it is in service.
+        """
         with self.reading() as reads:
             row = reads.one("SELECT value FROM facts WHERE name = 'moving'")
         return None if row is None else str(row[0])
@@ -493,7 +520,10 @@ class Store(ABC):
         return self.writing()
 
     def go_on_numbering(self, writes: Writes) -> None:
-        """Set the numbering of rows to go on after the last one; a no-op where it does so anyway."""
+        """Set the numbering of new rows to continue after the last row.
+
+        Some stores do so anyway, and do nothing here.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -501,14 +531,17 @@ class Store(ABC):
 
     @property
     def now_writing(self) -> Writes:
-        """The open write transaction of this thread; ProtocolError without one."""
+        """Open write transaction of this thread; raises ProtocolError without one."""
         current = self.current
         if current is None:
             raise ProtocolError("this needs an open write transaction")
         return current
 
     def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
-        """Create the tables if `have` is 0; raise IncompatibleState if `have` is another version."""
+        """Create the tables if the store has none (`have` is 0).
+
+        Raise IncompatibleState if `have` is another version.
+        """
         if have not in (0, VERSION):
             raise IncompatibleState(
                 f"the store has version {have}, this release knows {VERSION}: use the release that wrote it"
@@ -561,7 +594,10 @@ class SQLiteStore(Store):
 
     @staticmethod
     def copy(path: Path, to: Path) -> None:
-        """Copy the committed state of a store's file, also while a service writes; StateError on failure."""
+        """Copy the committed state of a store's file, also while a service writes.
+
+        Raise StateError on failure.
+        """
         write_durably(to, b"", exclusive=True)
         with _in_words(), closing(sqlite3.connect(path)) as known, closing(sqlite3.connect(to)) as copied:
             copied.execute("PRAGMA synchronous = FULL")
@@ -620,7 +656,9 @@ class SQLiteStore(Store):
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn SQLite's errors into the library's: their texts may hold arguments of statements."""
+    """Turn SQLite's errors into the library's errors, because their texts may contain arguments of
+    statements.
+    """
     try:
         yield
     except sqlite3.Error as error:

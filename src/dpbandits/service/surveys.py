@@ -62,23 +62,26 @@ MOST_REPORTS = 10_000
 
 
 MOST_TOGETHER = 64
-"""Largest number of batches in one transaction: the first of them waits for all."""
+"""Largest number of batches in one transaction. The first batch waits for all of them."""
 
 _BEGUN, _COUNTED, _PUBLISHED = "begun", "counted", "published"
 _STATE = "local.server"
 
 TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
-"""Bytes and rows of the log after which a new state is written, so that a new worker reads few rows. The
-bound on bytes is at least the size of the state."""
+"""Numbers of bytes and of rows of the log after which a new state is written, so that a new worker reads
+few rows.
+
+The bound on bytes is never smaller than the size of the state.
+"""
 
 _TURNS = 5
-"""Largest number of attempts to read the rows of others before the lock."""
+"""Largest number of attempts to read other workers' rows before the lock is taken."""
 
 _LITTLE = 1 << 15
-"""Largest number of bytes that are read under the lock: they fit into the buffer of a connection."""
+"""Largest number of bytes that are read while the lock is held. They fit into the buffer of a connection."""
 
 LEAST_OPEN = 600.0
-"""Least number of seconds for which a version stays open."""
+"""Smallest number of seconds for which a version accepts reports."""
 
 
 def unpacked_reports(body: bytes) -> list[bytes]:
@@ -106,7 +109,10 @@ def unpacked_reports(body: bytes) -> list[bytes]:
 
 
 def _of_one_length(body: bytes) -> list[bytes]:
-    """Return the reports of a batch with equal lengths, as those of one version have; else an empty list."""
+    """Return the reports of a batch if they have equal lengths, as those of one version have.
+
+    Else an empty list.
+    """
     step = _LENGTH.size + int.from_bytes(body[: _LENGTH.size], "little")
     count = len(body) // step
     if not 0 < count <= MOST_REPORTS or count * step != len(body):
@@ -144,14 +150,14 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
 
 
 class SharedServer:
-    """One worker's server of a local policy with its counts in the store.
+    """One worker's server of a local policy, whose counts of reports are in the store.
 
     Args:
         store: store of the service.
         identity: id of the policy's row.
         spec: contract of the policy.
-        least_open: least number of seconds for which a version stays open, by this worker's clock from the
-            time when it first saw the version.
+        least_open: smallest number of seconds for which a version accepts reports, by this worker's clock
+            from the time when it first saw the version.
     """
 
     def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
@@ -164,22 +170,25 @@ class SharedServer:
 
     @staticmethod
     def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
-        """Insert version 0 of a new policy, by default the one of its spec."""
+        """Insert version 0 of a new policy: `published`, or the first version of its spec."""
         first = Server(spec).publish() if published is None else published
         content = first.to_json(spec).encode()
         writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", identity, 1, _BEGUN, content)
 
     def absorb(self, reports: list[bytes]) -> Absorbed:
-        """See `DurableServer.absorb`. After a StateError send the batch again: reports count once."""
+        """Do `DurableServer.absorb`.
+
+        After a StateError send the batch again: each report still counts once.
+        """
         return self.absorb_each([reports])[0]
 
     def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """See `DurableServer.absorb_each`; errors are those of `absorb`."""
+        """Do `DurableServer.absorb_each`. Errors are those of `absorb`."""
         with self._turn:
             return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def publish(self) -> Any:
-        """See `DurableServer.publish`. Return the current version, or the next one if it is due."""
+        """Do `DurableServer.publish`: return the current version, or the next one if it is due."""
         with self._turn:
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)
@@ -208,18 +217,18 @@ class SharedServer:
 
     @property
     def server(self) -> Server[Any]:
-        """The server with the rows of all workers, for reading."""
+        """Server after the rows of all workers, for reading only."""
         with self._turn, self._store.reading() as reads, self._forgotten_on_error():
             return self._followed(reads)
 
     def _is_due(self, server: Server[Any]) -> bool:
-        """Return True if the next version is due and closes none that this worker saw too recently."""
+        """Return True if the next version is due, and closes no version that this worker saw too recently."""
         first = server.current.version + 1 - self.spec.protocol.window
         closed = [one for one in self._seen if one < first]
         return server.is_due and self._pace.are_old(closed)
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """Absorb batches in their order, in one row."""
+        """Absorb batches in their order, and insert one row for all of them."""
         with self._written() as (writes, server):
             sifted = server.sift([report for batch in batches for report in batch])
             if sifted.tally.accepted:
@@ -242,7 +251,9 @@ class SharedServer:
 
     @contextmanager
     def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
-        """Open a write transaction with the policy locked, and yield it with the current server."""
+        """Open a write transaction, lock the policy's row, and yield the transaction and the current
+        server.
+        """
         for turn in range(_TURNS):
             with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
                 if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
@@ -254,7 +265,7 @@ class SharedServer:
                 self._followed(reads)
 
     def _lacks_little(self, reads: Reads) -> bool:
-        """Return True if few bytes of other workers' rows are left to read under the lock."""
+        """Return True if at most `_LITTLE` bytes of other workers' rows are left to read under the lock."""
         found = reads.one(
             "SELECT (SELECT number FROM survey_states WHERE survey = ?), SUM(LENGTH(content)) "
             "FROM survey_log WHERE survey = ? AND number > ?",
@@ -266,7 +277,7 @@ class SharedServer:
         return self._server is not None and held <= self._number and size <= _LITTLE
 
     def _followed(self, reads: Reads) -> Server[Any]:
-        """Return the server after applying all rows."""
+        """Return the server after it has applied all rows of the log."""
         found = reads.one(
             "SELECT (SELECT number FROM survey_states WHERE survey = ?), "
             "(SELECT MAX(number) FROM survey_log WHERE survey = ?)",
@@ -309,7 +320,7 @@ class SharedServer:
         server.republish(published)
 
     def _restored(self, reads: Reads) -> Server[Any]:
-        """Return a server restored from the last state."""
+        """Return a server restored from the last stored state."""
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
         row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
         if row is None:
@@ -333,7 +344,7 @@ class SharedServer:
         self._wrote(content)
 
     def _keep(self, server: Server[Any]) -> None:
-        """Replace rows by the whole state if they have grown.
+        """Store the server's whole state and remove the rows before it, if the rows have grown enough.
 
         This saves time for new workers. A failure is ignored, because the rows are still there.
         """
@@ -358,20 +369,23 @@ class SharedServer:
 
 
 def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
-    """Return the whole state of a server after `number` rows."""
+    """Return the whole state of a server after `number` rows of the log, encoded."""
     named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
     return encode(State(**named, arrays=server.to_arrays()))[0]
 
 
 class Surveys:
-    """Servers of the local policies, opened when they are first needed."""
+    """Servers of a worker's local policies, opened when they are first needed."""
 
     def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store, self._ledger, self._lock = store, ledger, threading.Lock()
         self._open: dict[str, SharedServer] = {}
 
     def server(self, name: str) -> SharedServer:
-        """Return the server of a local policy; raise Problem if there is none or it was not charged."""
+        """Return the server of a local policy.
+
+        Raise Problem if the policy does not exist or was not charged.
+        """
         with self._lock:
             if name not in self._open:
                 with self._store.reading() as reads:
@@ -382,14 +396,14 @@ class Surveys:
             return self._open[name]
 
     def published(self, name: str) -> tuple[str, str]:
-        """Return the spec and the published version as JSON, and the ETag."""
+        """Return a local policy's spec and published version as JSON, and their ETag."""
         server = self.server(name)
         published, spec = server.publish(), server.spec
         text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
     def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        """Return the counts of each batch once it is on disk, or its Problem."""
+        """Return, for each batch, the counts of its reports once they are on disk, or its Problem."""
         server, read = self.server(name), [_read(body) for body in bodies]
         tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
         return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]

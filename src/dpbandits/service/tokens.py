@@ -58,28 +58,30 @@ LONGEST = 200
 
 
 class Limits(NamedTuple):
-    """Names that a token reaches. A list that is None restricts nothing."""
+    """Names of the policies and populations that a token may use. A list that is None restricts nothing."""
 
     policies: frozenset[str] | None = None
     populations: frozenset[str] | None = None
 
     @classmethod
     def of(cls, policies: Sequence[str] | None, populations: Sequence[str] | None) -> "Limits":
-        """Return the limits of lists of names."""
+        """Return the limits to these lists of names."""
         return cls(*(None if names is None else frozenset(names) for names in (policies, populations)))
 
     @classmethod
     def read(cls, text: str) -> "Limits":
-        """Return limits from their JSON in the store."""
+        """Return limits from the JSON text that the store has."""
         return cls.of(*json.loads(text))
 
     @property
     def sorted(self) -> list[list[str] | None]:
-        """Both lists, each sorted or None, as they are shown and stored."""
+        """Both lists, each sorted or None, in the form in which they are shown and stored."""
         return [None if names is None else sorted(names) for names in self]
 
     def reach(self, name: str, population: str) -> bool:
-        """Return True if a policy, local policy or outsourced table is within the limits."""
+        """Return True if a policy, local policy or outsourced table of this name and population is within
+        the limits.
+        """
         named = self.policies is None or name in self.policies
         return named and (self.populations is None or population in self.populations)
 
@@ -88,7 +90,7 @@ class Limits(NamedTuple):
         return name in self.populations if self.populations is not None else self.policies is None
 
     def include(self, other: "Limits") -> bool:
-        """Return True if everything within the other limits is within these."""
+        """Return True if everything within the limits `other` is within these limits."""
         policies = self.policies is None or (other.policies is not None and other.policies <= self.policies)
         populations = self.populations is None or other.populations is not None
         return policies and populations and all(map(self.reach_population, other.populations or ()))
@@ -118,12 +120,12 @@ class Token(NamedTuple):
 
 
 def changes(reads: Reads) -> Row | None:
-    """Return a row that changes whenever a token is made, withdrawn or rotated."""
+    """Return a row of the store that changes whenever a token is made, withdrawn or rotated."""
     return reads.one("SELECT value FROM facts WHERE name = 'changes of tokens'")
 
 
 def note_change(writes: Writes) -> None:
-    """Change the row of `changes`, so that all workers drop their cached tokens."""
+    """Change the row that `changes` returns, so that all workers drop their cached tokens."""
     writes.run(
         "INSERT INTO facts VALUES ('changes of tokens', '1') ON CONFLICT (name) DO UPDATE "
         "SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)"
@@ -160,7 +162,10 @@ def _text(identity: str) -> str:
 
 
 def token_in(row: Row | None, now: float) -> Token | None:
-    """Return the token of a row of `COLUMNS`; None for no row or a token that has ended."""
+    """Return the token in a row with the columns `COLUMNS`.
+
+    It is None without a row, or if the token has ended.
+    """
     if row is None or (row[2] is not None and row[2] <= now):
         return None
     return Token(row[0], frozenset(row[1].split()), row[2], Limits.read(row[3]))
@@ -257,7 +262,7 @@ _NO_TOKEN = "There is no such token, or it was withdrawn before."  # noqa: S105 
 
 
 def withdraw(writes: Writes, identity: str, now: float, *, within: Limits = UNLIMITED, by: str = "") -> None:
-    """Withdraw a token at once. `within` and `by` are limits and id of the token that asks."""
+    """Withdraw a token at once. `within` has the limits of the token that asks, and `by` is its id."""
     known = writes.one("SELECT limits FROM tokens WHERE id = ?", identity)
     change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
     if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):

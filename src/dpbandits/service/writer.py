@@ -38,23 +38,29 @@ __all__ = ["Crowded", "LooksAhead", "Pass", "Refusal", "Writer", "awaited"]
 _T = TypeVar("_T")
 
 LooksAhead = Callable[[Writes], Iterator[list[Ahead]]]
-"""Generator of the queries that a call will make. Later ones may rest on `Writes.seen` of earlier ones."""
+"""Generator of the queries that a call will make.
+
+Later queries may depend on `Writes.seen` of earlier ones.
+"""
 
 LEAST_SHARED = 4
-"""Least number of calls in a pass: with fewer it costs more than separate calls."""
+"""Smallest number of calls in a pass. A pass of fewer calls costs more than separate calls."""
 
 MOST_TOGETHER = 64
-"""Largest number of single calls in one transaction: the first of them waits for all."""
+"""Largest number of single calls in one transaction. The first call waits for all of them."""
 
 MOST_OF_ONE = 2000
-"""Largest number of waiting calls of one sender, with members of batches: a few seconds of work."""
+"""Largest number of waiting calls of one sender, counting members of batches. It is a few seconds of work."""
 
 MOST_WAITING = 10_000
 """Largest number of waiting calls of all senders."""
 
 
 class Refusal(Exception):
-    """A negative answer. Raising it does not roll back: the changes made before it are committed."""
+    """A negative answer to a call.
+
+    Raising it does not roll back: the changes made before it are committed.
+    """
 
 
 class Crowded(StateError):
@@ -62,17 +68,21 @@ class Crowded(StateError):
 
 
 LONGEST_WAIT = 10.0
-"""Seconds in which a call that raises `TryAgain` is repeated."""
+"""Longest time in seconds for which a call that raises `TryAgain` is repeated."""
 
 LONGEST_SILENCE = 1.0
-"""Seconds after which deferred statements are sent: a database ends transactions that are idle for long."""
+"""Longest time in seconds before deferred statements are sent.
+
+A database ends transactions that are idle for long.
+"""
 
 
 class Pass(NamedTuple):
-    """Vectorised form of a call, for calls with the same key in a store that does not look ahead.
+    """Vectorised form of a call, which runs several calls with the same key at once.
 
-    `together` takes a list with `brought` of each call. It returns for each call its result, the `Refusal`
-    that it raises, or None if the call must run by itself.
+    It is used in a store that does not look ahead. `together` takes a list with the value `brought` of each
+    call. It returns for each call its result, the `Refusal` that it raises, or None if the call must run by
+    itself.
     """
 
     key: tuple[str, ...]
@@ -94,7 +104,7 @@ class _Job:
 
 
 def awaited(future: Future[_T]) -> asyncio.Future[_T]:
-    """Return an awaitable of a future for this event loop. Cancelling it does not cancel the call."""
+    """Return an awaitable of a future, for the running event loop. Cancelling it does not cancel the call."""
     loop = asyncio.get_running_loop()
     mine: asyncio.Future[_T] = loop.create_future()
 
@@ -114,7 +124,7 @@ def awaited(future: Future[_T]) -> asyncio.Future[_T]:
 
 
 class _Queue:
-    """Queues of waiting calls by sender; senders take turns."""
+    """Queues of waiting calls, one per sender. The senders take turns."""
 
     def __init__(self) -> None:
         self._of: dict[str, deque[_Job]] = {}
@@ -160,15 +170,15 @@ class Writer:
         by: str = "",
         count: int = 1,
     ) -> Future[_T]:
-        """Return a future of the call, which is done once the call is durable.
+        """Queue a call for the writer's transaction. Return a future that is done once the call is durable.
 
         Args:
             call: function that runs in the write transaction.
             about: subject of the call, such as a policy's name.
-            ahead: queries of the call. Calls without `ahead` must not change their rows.
+            ahead: queries of the call. Calls without `ahead` must not change the rows of these queries.
             share: vectorised form of the call.
             by: sender, such as a token's id; empty for the service itself, which is never refused.
-            count: number of calls that it stands for; more than one is a batch.
+            count: number of requests that the call stands for; more than one is a batch.
 
         Raises:
             StateError: the service is closed.
@@ -241,7 +251,10 @@ class Writer:
             self._made(left, together=False)
 
     def _made(self, jobs: list[_Job], *, together: bool) -> bool:
-        """Run one transaction. Return False if it was rolled back and no caller was notified."""
+        """Run one transaction with these calls.
+
+        Return False if it was rolled back and no caller was notified.
+        """
         again: list[_Job] = []
         kept: list[bool] = []
         try:
@@ -270,7 +283,10 @@ class Writer:
 
 
 def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
-    """Run calls of the same key in one pass; return the calls that are left, and all of a failed pass."""
+    """Run calls with the same key in one pass. Return the calls that have to run by themselves.
+
+    After a failed pass these are all of its calls.
+    """
     groups: dict[tuple[str, ...], list[_Job]] = {}
     for job in jobs:
         if job.share is not None:
@@ -308,7 +324,7 @@ def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool
     """Run one call between two savepoints. Return False if it has to run again.
 
     The caller is answered after the commit. `waiting` maps a subject to the time at which its calls may run
-    again. With `together` the changes may be sent with the commit.
+    again. With `together`, the call's changes may be sent together with the commit.
     """
     if job.about in waiting:
         job.until = job.until or time.monotonic() + LONGEST_WAIT

@@ -54,20 +54,20 @@ __all__ = ["add_desk"]
 SCOPES = frozenset({"read", "admin"})
 
 MOST_SHOWN = 60
-"""Largest number of releases in a picture; of more, evenly spread ones and the last are shown."""
+"""Largest number of releases in a picture. If there are more, evenly spread ones and the last are shown."""
 
 MOST_MAPPED = 6
-"""Number of a local policy's columns, the first ones, that have maps."""
+"""Largest number of columns of a local policy for which the desk draws maps; they are the first ones."""
 
 REMEMBERED = 2000
 """Largest number of cached summaries of releases."""
 
 _MOST_FORM = 1000
-"""Largest size of the form in bytes."""
+"""Largest size in bytes of a submitted form."""
 
 
 class Charged(NamedTuple):
-    """Row of the ledger: the charge of one policy, `central` or `local`."""
+    """Row of the ledger's page: the charge of one policy, which is `central` or `local`."""
 
     population: str
     policy: str
@@ -84,13 +84,13 @@ class Charged(NamedTuple):
         return [(name, amount) for name, amount in self.sums.items() if amount]
 
     def exported(self) -> dict[str, Any]:
-        """Return the fields, with a column for each sum of an account."""
+        """Return the fields as a dictionary, with one entry for each sum of an account."""
         fields = {name: value for name, value in self._asdict().items() if name != "sums"}
         return fields | self.sums
 
 
 def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
-    """Add the pages to the application. `door` checks rates and limits of tokens."""
+    """Add the desk's pages to the application. `door` checks rates and limits of tokens."""
     desk = _Desk(service, door)
     for path, show in (
         ("/", desk.overview),
@@ -146,9 +146,9 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """Return a route that shows a page after a login, and the login form otherwise.
+        """Return a route that calls `show` after a login, and shows the login form otherwise.
 
-        Pages without a resource in the path, and pages of populations, get the token and respect its limits.
+        If the path names no resource, or a population, `show` gets the token and respects its limits.
         """
 
         def shown(request: Request) -> Response:
@@ -173,7 +173,10 @@ class _Desk:
         return self._service.read(lambda reads: call(reads, keys, secret, now))
 
     def _allow(self, token: Token | None) -> Token:
-        """Return the token; raise Problem if it is None, sends too many requests or lacks the scope."""
+        """Return the token.
+
+        Raise Problem if it is None, sends too many requests or lacks a scope of the desk.
+        """
         if token is None:
             raise Problem("no-token", "This token is invalid, has ended, or was withdrawn.")
         self._door.slow_down(token.id)
@@ -182,7 +185,7 @@ class _Desk:
         return token
 
     async def log_in(self, request: Request) -> Response:
-        """Check a token and set a cookie that stands for it."""
+        """Check the token that a form sends, and set a cookie that stands for it."""
         _refuse_other_sites(request)
         body, form = await request.body(), self._cookie(request, "form")
         sent, due = _field(body, "form").encode(), form_field(self._service.keys, form).encode()
@@ -201,7 +204,7 @@ class _Desk:
         return answer
 
     def log_out(self, request: Request) -> Response:
-        """End the session, at all workers."""
+        """End the session at all workers."""
         _refuse_other_sites(request)
         cookie, keys, now = self._cookie(request, "desk"), self._service.keys, self._service.now()
         self._service.writer.submit(lambda writes: end_session(writes, keys, cookie, now)).result()
@@ -230,7 +233,7 @@ class _Desk:
         return answer
 
     def page(self, template: str, status: int = 200, **told: Any) -> Response:
-        """Render a template with values."""
+        """Return the page that a template gives with these values."""
         text = self._templates.get_template(template).render(version=__version__, **told)
         return Response(text, status_code=status, media_type="text/html")
 
@@ -340,11 +343,11 @@ class _Desk:
         )
 
     def ledger(self, token: Token) -> Response:
-        """Show all charges."""
+        """Show all charges within the token's limits."""
         return self.page("ledger.html", charged=self._charged(token.limits))
 
     def ledger_csv(self, token: Token) -> Response:
-        """Return the ledger as CSV."""
+        """Return the charges within the token's limits as CSV."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\r\n")
         charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged(token.limits)]
@@ -353,7 +356,7 @@ class _Desk:
         return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
 
     def ledger_json(self, token: Token) -> Response:
-        """Return the ledger as JSON, with the balances of the populations."""
+        """Return the charges and the populations' balances as JSON, within the token's limits."""
         charges = [row.exported() for row in self._charged(token.limits)]
         told = {"populations": self._balances(token.limits), "charges": charges}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
@@ -381,15 +384,20 @@ class _Desk:
         return {"name": name, "closed": closed is not None, **balance}
 
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int | None, tuple[int, ...]]:
-        """Return the number of rounds and the places of the releases; None and () in a read-only copy."""
+        """Return the number of rounds, and the round numbers of the releases.
+
+        None and () in a read-only copy.
+        """
         row = writes.one("SELECT asked FROM progress WHERE policy = ?", kept.id)
         if row is None:
             return None, ()
         return int(row[0]), tuple(self._service.engines.use(writes, kept.id).policy.batch_boundaries)
 
     def _learned(self, text: str) -> Learned:
-        """Return the summary of a function. The cache is keyed by content, because a rolled back database may
-        have another function under the same version.
+        """Return the summary of a function from its JSON.
+
+        The cache is keyed by content, because a database that was rolled back may have another function
+        under the same version.
         """
         digest = hashlib.sha256(text.encode()).digest()
         found = self._known.get(digest)
@@ -428,7 +436,7 @@ class _Desk:
 
 
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
-    """Return id, name, population, spec and creation time of the local policies."""
+    """Return id, name, population, spec and creation time of each local policy."""
     return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
 
 
@@ -445,18 +453,21 @@ def _picture(said: list[tuple[int, Learned]], reward_range: list[float]) -> Line
 
 
 def _refuse_other_sites(request: Request) -> None:
-    """Raise Problem if another site sent the form, as browsers say. Other clients send no cookies."""
+    """Raise Problem if the browser says that another site sent the form.
+
+    Clients that say nothing send no cookies.
+    """
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise Problem("out-of-scope", "Another site's page sent this form.")
 
 
 def _place(text: str) -> int:
-    """Return the number of a column in a path; -1 if invalid."""
+    """Return the number of a column, from its text in a path; -1 if invalid."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
 
 
 def _field(body: bytes, name: str) -> str:
-    """Return a field of a form; empty if it is missing."""
+    """Return the value of a field of a submitted form; empty if it is missing."""
     try:
         found = parse_qs(body[:_MOST_FORM].decode("ascii"), max_num_fields=10)
     except ValueError:
@@ -478,5 +489,5 @@ def _time(seconds: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a number with four digits."""
+    """Return a number as a text with four significant digits."""
     return f"{float(value):.4g}"

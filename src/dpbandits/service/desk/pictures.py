@@ -2,8 +2,9 @@
 
 A template writes them as SVG, with the colours of the style sheet.
 
-Privacy: all inputs are releases or published. Averages and counts are taken over fixed, public points spread
-evenly. So pictures are post-processing of releases. They show expectations of a function, not users' data.
+Privacy: all inputs are releases or published. Averages and counts are taken over fixed, public points that
+are spread evenly. So pictures are post-processing of releases. They show expectations of a function, not
+users' data.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,10 @@ __all__ = [
 
 WIDTH, HEIGHT = 640.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 12.0, 34.0
-"""Margin for the numbers at the axes, in units of the picture, for the larger font of narrow screens."""
+"""Margins for the numbers at the axes, in units of the picture.
+
+Wide enough for the font of narrow screens.
+"""
 
 TICKS = 4
 
@@ -48,13 +52,13 @@ MOST_NAMES = 8
 LONGEST_NAME = 14
 
 POINTS = 4096
-"""Number of fixed, public contexts over which shares are counted."""
+"""Number of fixed, public contexts over which the arms' shares are counted."""
 
 _WIDE = 156.0
 """Left margin for names of categories, in units of the picture."""
 
 LEARNED_AT = 128
-"""Number of contexts, or points of a domain, at which a release is evaluated: enough for a small picture."""
+"""Number of contexts, or points of a domain, at which a function is evaluated for a small picture."""
 
 
 class Axis(NamedTuple):
@@ -66,7 +70,9 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """Drawing of a line with a band (points of a polyline and of a polygon), measured places, and ticks."""
+    """A drawn line with a band (points of a polyline and of a polygon), marks at its values, and ticks of
+    the axes.
+    """
 
     path: str
     band: str
@@ -83,7 +89,7 @@ class Line:
 def line(
     across: Sequence[float], values: Sequence[float], spread: Sequence[float], *, low: float, high: float
 ) -> Line:
-    """Return a line through k values at increasing places, with a band of one spread to both sides.
+    """Return a line through k values at increasing places, with a band of one `spread` above and below.
 
     Values beyond `low` and `high`, the ends of the vertical axis, are clipped.
     """
@@ -146,7 +152,7 @@ class Map:
 
 
 def columns_of(spec: "Spec") -> list[dict[str, Any]]:
-    """Return the name, and low and high or values, of every column."""
+    """Return, for every context column of a spec, its name, and its low and high or its values."""
     if spec.protocol.schema is not None:
         return [dict(one) for one in spec.protocol.schema.to_config()["columns"]]
     bounds = zip(spec.protocol.domain.low.tolist(), spec.protocol.domain.high.tolist(), strict=True)
@@ -156,7 +162,10 @@ def columns_of(spec: "Spec") -> list[dict[str, Any]]:
 
 
 def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntArray:
-    """Return the arms (n,) at points (n, dim) of the unit cube; the likeliest one if devices sample."""
+    """Return the arms (n,) at points (n, dim) of the unit cube.
+
+    If devices sample, it is the most probable arm.
+    """
     arms = published.arms if published.weights is None else published.weights.argmax(axis=1)
     if arms is None:  # `check` has refused it before
         raise ValueError("nothing is published")
@@ -170,7 +179,10 @@ def shares(spec: "Spec", published: "PublishedArms") -> FloatArray:
 
 
 def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | None) -> Map:
-    """Return the map over one column, or over two different ones; other columns are at their middle."""
+    """Return the map of arms over one column, or over two different ones.
+
+    Other columns are at their middle.
+    """
     columns = columns_of(spec)
     left = _WIDE if up is not None and "values" in columns[up] else LEFT
     wide, high = WIDTH - left - RIGHT, HEIGHT - TOP - BOTTOM
@@ -212,7 +224,10 @@ def _places(spec: "Spec", columns: list[dict[str, Any]], column: int) -> int:
 
 
 def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """Return (first, end) of every run between changes."""
+    """Return (first, end) of every run of equal cells.
+
+    `changes` is True where a value differs from the one before.
+    """
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1]
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
@@ -231,7 +246,9 @@ def _ticks(column: dict[str, Any], place: Any) -> tuple[Axis, ...]:
 
 
 class Arm(NamedTuple):
-    """Expected reward of one arm for all contexts, and the share of contexts for which it is the best."""
+    """Expected reward of one arm, averaged over contexts, and the share of contexts for which it is
+    the best.
+    """
 
     label: Label
     reward: float
@@ -239,7 +256,11 @@ class Arm(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Expected reward of a function's own choices, mean uncertainty at a point, and values by arm."""
+    """Summary of a published function.
+
+    It has the expected reward of the function's own choices, the mean uncertainty at a point, and values by
+    arm.
+    """
 
     reward: float
     sd: float
