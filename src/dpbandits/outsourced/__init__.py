@@ -1,19 +1,20 @@
 """Outsourced optimisation: publish a table's noisy rows once, and let an untrusted party optimise over them.
 
-The curator owns a table of people and wants to find the row that is best by a measure that is costly to
-evaluate. The modeler knows how to search and must not learn people's positions. The curator publishes noisy
-positions once, and the modeler asks for the answers of rows.
+The curator owns a table with one or more rows per person, and wants to find the row with the best answer,
+which is costly to evaluate. The modeler searches for it and must not learn the rows' true positions (their
+values in the published columns). The curator publishes noisy positions once, and the modeler asks for the
+answers of rows.
 
 - `Curator(table, contexts=, privacy=RowDP(...), objective=)`: `publish()` and `answer(row)`.
-  `SecretDirectory` stores its secret state, `CuratorTuning` chooses the noise on rows, and `AnswerLaplace`
-  adds noise to answers.
+  `SecretDirectory` stores the curator's secret state, `CuratorTuning` chooses the noise on rows, and
+  `AnswerLaplace` adds noise to answers.
 - `PublishedRows`: the release, in memory and as a directory of two files (`save`, `load`).
 - `Modeler(published, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
-- `Command`: an objective that is a program. `serve` (with `request_lines`) and `PipeAnswers` are the two ends
-  of a pipe of row numbers and answers.
+- `Command`: an objective that is a program. `serve` (with `request_lines`) and `PipeAnswers` are the two
+  ends of a pipe of row numbers and answers.
 - `PublicScaling`: the public coordinates in which distances are measured.
 
-`outsourced.published.kharkovskii2020` holds a published transformation, which is not private.
+`outsourced.published.kharkovskii2020` is a published transformation that is not private.
 """
 
 from typing import TYPE_CHECKING

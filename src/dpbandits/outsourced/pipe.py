@@ -1,13 +1,13 @@
 """The two ends of a pipe of row numbers and answers, as JSON lines in both directions.
 
-The curator starts with `{"release": ..., "answered": ..., "cap": ...}`. The request `{"ask": row}` gets
-`{"row": row, "answer": number}`, and `{"again": row}` gets the answer that was given before. A refusal is
-`{"row": row, "error": kind, "message": text}`. The end of input ends the curator's process; nothing is lost,
-as the log holds everything.
+The curator starts with `{"release": ..., "answered": ..., "cap": ...}`. The reply to `{"ask": row}` is
+`{"row": row, "answer": number}`, and the reply to `{"again": row}` repeats the answer that was given before.
+A refusal is `{"row": row, "error": kind, "message": text}`. The curator's process ends at the end of its
+input; nothing is lost, as all answers are in the log.
 
-A refusal contains public facts only: the row's number, whether it was answered, the cap, the protocol. The
-reason why an objective failed may depend on the row's data, so the pipe has one text for all such failures.
-The reason is written to a file of the curator, and not to standard error, which ssh passes on to the modeler.
+A refusal contains public facts only: the row's number, whether the row was answered, the cap, the protocol.
+The reason why an objective failed may depend on the row's data, so all such failures have one text here. The
+reason is written to a file of the curator, and not to standard error, which ssh passes on to the modeler.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PipeAnswers", "StreamAnswers", "request_lines", "serve"]
 
 _LONGEST_LINE = 1 << 16
-"""Largest number of characters of a line; normal lines have about a hundred."""
+"""Largest number of characters of a line of the pipe; normal lines have about a hundred."""
 
 _ENDED = "the answers have ended: start again with the same log; the curator's log has every answer too"
 
@@ -52,8 +52,9 @@ def serve(
 
     Args:
         curator: Curator that answers.
-        requests: Lines of requests, see the module.
-        replies: Stream for replies, one line each, flushed. The loop ends when its reader is gone.
+        requests: Lines of requests; see the module.
+        replies: Stream for replies, one line each, flushed. The function returns when nobody reads it any
+            more.
         report: Function that receives the reason of a failed answer, which only the curator may see.
     """
 
@@ -86,7 +87,7 @@ def serve(
 
 
 def request_lines(stream: BinaryIO) -> Iterator[str]:
-    """Yield lines of a byte stream as text; lines that are too long or no UTF-8 become no valid request."""
+    """Yield the lines of a byte stream as text; lines too long or not UTF-8 become invalid requests."""
     while line := stream.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := stream.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
@@ -105,23 +106,24 @@ def _request(text: str) -> tuple[str, int]:
 
 
 class StreamAnswers:
-    """Sends requests on one stream and reads replies from another, from a curator's process or a person.
+    """Source of answers that writes requests to one stream and reads replies from another.
 
     Args:
-        lines: Lines of replies. A curator's greeting is checked, and a plain number is an answer.
+        lines: Lines of replies, from a curator's process or a person. The first line of a curator is
+            checked, and a plain number is accepted as an answer.
         questions: Stream for requests, one line each.
         release_id: Id of the modeler's release.
 
     Raises:
         ProtocolError: the other end does not speak the protocol.
-        IncompatibleState: it answers for another release.
+        IncompatibleState: the other end answers for another release.
     """
 
     def __init__(self, lines: Iterator[str], questions: IO[str], *, release_id: str) -> None:
         self._lines, self._questions, self._release_id = lines, questions, release_id
 
     def ask(self, row: int) -> float:
-        """Return a row's answer; if it was given before a crash of the modeler, the same one.
+        """Return a row's answer; if it was given before a crash of the modeler, return the same answer again.
 
         Raises:
             HorizonExceeded: the curator's cap is reached.
@@ -139,7 +141,7 @@ class StreamAnswers:
         return answer
 
     def close(self) -> None:
-        """End the conversation. This class has nothing to close."""
+        """End the exchange. This class has nothing to close."""
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +171,7 @@ class StreamAnswers:
 
 
 class PipeAnswers(StreamAnswers):
-    """The modeler's end of the pipe: it starts the curator's command, sends requests and checks replies.
+    """Modeler's end of the pipe: it starts the curator's command, sends requests and checks replies.
 
     Args:
         command: Command that starts the curator's process, such as `dpbandits outsourced answer secret/`,
@@ -177,7 +179,7 @@ class PipeAnswers(StreamAnswers):
         release_id: Id of the modeler's release.
 
     Raises:
-        InvalidParameter: the command is no text.
+        InvalidParameter: the command is not a text.
         ProtocolError: the process does not start or does not speak the protocol.
         IncompatibleState: the process answers for another release.
     """
@@ -205,7 +207,7 @@ class PipeAnswers(StreamAnswers):
             raise
 
     def close(self) -> None:
-        """End the conversation; the curator's process ends with its input."""
+        """End the exchange; the curator's process ends with its input."""
         with contextlib.suppress(BrokenPipeError):
             self._questions.close()
         try:
@@ -217,7 +219,11 @@ class PipeAnswers(StreamAnswers):
 
 
 def _object_line(line: str) -> str:
-    """Return a line that holds a JSON object; a program, unlike a person, must not write anything else."""
+    """Return the line if it is a JSON object, as a program, unlike a person, must write nothing else.
+
+    Raises:
+        ProtocolError: The line is something else.
+    """
     if not isinstance(json_line(line), dict):
         raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
     return line

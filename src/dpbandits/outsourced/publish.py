@@ -3,11 +3,11 @@
 | file | content |
 |---|---|
 | `release.json` | the description below, and the SHA-256 of the inputs and of itself |
-| `inputs.npy` or `inputs.parquet` | (n, d) published rows; a row's number is its id |
+| `inputs.npy` or `inputs.parquet` | published rows (n, d); a row's number is its id |
 
-The description holds schema version, mechanism, relation, epsilon, delta, distance, public transform, noise
-law, the noise on answers, and the guarantee. All of it is public. A directory is refused if its hashes or its
-schema do not fit.
+The description contains schema version, mechanism, adjacency (`relation`), epsilon, delta, distance, public
+transform, noise law, the noise on answers, and the guarantee. All of it is public. A directory is refused if
+its hashes do not match or its schema version is another one.
 """
 
 import hashlib
@@ -45,18 +45,18 @@ _LARGEST_JSON = 1 << 24
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedRows(Seen):
-    """A published table of inputs.
+    """Published table of noisy rows.
 
     Args:
         release_id: Random name of the release.
-        inputs: (n, d) published rows; a row's number is its id.
+        inputs: Published rows (n, d); a row's number is its id.
         law: Noise law of the rows.
         half_width: Half the side of the public cube.
         guarantee: Guarantee of the release.
         mechanism: Public description of the mechanism.
-        transform: Public description of the scaling, to turn coordinates back into columns.
-        answers: {"type": "public"}, or the description of the noise on answers.
-        cap: Largest number of rows that the curator answers; None for all.
+        transform: Public description of the scaling, from which coordinates can be turned back into columns.
+        answers: Description of the noise on answers; {"type": "public"} for exact answers.
+        cap: Largest number of rows that the curator answers; None for all rows.
     """
 
     release_id: str
@@ -97,7 +97,7 @@ class PublishedRows(Seen):
 
     @classmethod
     def public(cls, inputs: FloatArray, *, half_width: float, cap: int | None = None) -> "PublishedRows":
-        """Return public positions without noise, as a non-private baseline."""
+        """Return published rows without noise, for public positions or as a non-private baseline."""
         with reading("a table of positions"):
             rows = np.array(inputs, dtype=np.float64, ndmin=2)
         _checks.number(half_width, name="half_width", minimum=1e-100)
@@ -140,7 +140,7 @@ class PublishedRows(Seen):
 
     @property
     def answer_noise_sd(self) -> float:
-        """Standard deviation of the noise that the curator adds to answers."""
+        """Standard deviation of the noise that the curator adds to answers; 0 for exact answers."""
         return float(self.answers.get("sd", 0.0))
 
     def describe(self) -> dict[str, Any]:
@@ -171,12 +171,12 @@ class PublishedRows(Seen):
     def save(
         self, directory: str | os.PathLike[str], *, file_format: Literal["npy", "parquet"] = "npy"
     ) -> None:
-        """Write the directory atomically; write nothing if it already holds this release.
+        """Write the directory atomically; write nothing if it already contains this release.
 
         Raises:
             InvalidParameter: `file_format` is unknown.
-            ProtocolError: the directory exists and holds something else, or cannot be created.
-            MissingExtra: parquet needs pyarrow, which is not installed.
+            ProtocolError: the directory exists with other content, or cannot be created.
+            MissingExtra: pyarrow, which parquet needs, is not installed.
         """
         target = as_path(directory)
         if check_target(target, file_format=file_format, release_id=self.release_id):
@@ -203,11 +203,12 @@ class PublishedRows(Seen):
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedRows":
-        """Read and check a directory.
+        """Read a release from a directory, and check it.
 
         Raises:
             MissingState: the directory has no release.json.
-            IncompatibleState: release.json has another schema version, or describes no release.
+            IncompatibleState: release.json has another schema version, or is not the description of a
+                release.
             CorruptState: a hash does not match, or a field is missing or malformed.
         """
         folder = as_path(directory)
@@ -251,11 +252,11 @@ class PublishedRows(Seen):
 
 
 def read_description(text: str) -> dict[str, Any]:
-    """Read a release.json and check it against its own SHA-256.
+    """Return the description in the text of a release.json, after checking the SHA-256 in it.
 
     Raises:
-        IncompatibleState: it has another schema version, or describes no release.
-        CorruptState: the text is no JSON, or its hash does not match.
+        IncompatibleState: the text has another schema version, or is not the description of a release.
+        CorruptState: the text is not JSON, or its hash does not match.
     """
     with reading("a release.json", CorruptState):
         body = json_object(text, "a release.json", CorruptState)
@@ -278,16 +279,20 @@ def _file_of(description: Mapping[str, Any]) -> str:
 
 
 def as_path(path: object, *, name: str = "the release directory") -> Path:
-    """Return a caller's path; InvalidParameter if it is none."""
+    """Return a caller's argument as a path.
+
+    Raises:
+        InvalidParameter: The argument is not a path.
+    """
     if not isinstance(path, str | os.PathLike) or "\0" in str(path):
         raise InvalidParameter(f"{name} is a {type(path).__name__} or holds a null character: pass a path")
     return Path(path)
 
 
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
-    """Return True if the directory already holds this release, False if it can be written.
+    """Return True if the directory already contains this release, False if it can be written there.
 
-    Raises the errors of `save` otherwise.
+    In all other cases raise the errors of `PublishedRows.save`.
     """
     _checks.one_of(file_format, ("npy", "parquet"), name="file_format")
     if file_format == "parquet":

@@ -1,9 +1,9 @@
-"""Public coordinates (`PublicScaling`), and a table's rows with their noise (`TableRows`).
+"""Public coordinates of rows (`PublicScaling`), and the raw rows of a table (`TableRows`).
 
 Every column's declared range is mapped to [-half_width, half_width]. All rows then lie in a cube around 0
-whose corners have distance `RADIUS` from it. Distances between rows are at most 2 * RADIUS = 50, as in the
-experiments of Kharkovskii2020. `RowDP.distance` is in these units: distance 1 is a fiftieth of the cube's
-diagonal, or sqrt(d)/50 of one column's declared range.
+whose corners have distance `RADIUS` from 0. Distances between rows are at most 2 * RADIUS = 50, as in the
+experiments of Kharkovskii2020. `RowDP.distance` is in these units: with d columns, distance 1 is a fiftieth
+of the cube's diagonal, or sqrt(d)/50 of one column's declared range.
 """
 
 import hashlib
@@ -33,17 +33,19 @@ RADIUS = 25.0
 """Distance of the public cube's corners from its centre."""
 
 Drawn = tuple[Mapping[str, NDArray[Any]], list[str | None] | None]
-"""Arrays of a release; and the rows' own ids, or None if their places in the table are the ids. The arrays
-are `inputs` (n, d), the noised rows, `table_rows` (n,), their places in the table, and, if a column holds
-answers, `column` (n,)."""
+"""Arrays of a release, and the rows' own ids (None if their places in the table are the ids).
+
+The arrays are `inputs` (n, d), the rows with noise, and `table_rows` (n,), their places in the table. If a
+column holds answers, `column` (n,) has them.
+"""
 
 
 @dataclass(frozen=True)
 class PublicScaling:
-    """The public transform of a schema whose columns are all ranges.
+    """Public transform of the columns of a schema, which must all be ranges, to coordinates.
 
     Raises:
-        InvalidParameter: the schema has categories or cycles, which have no distance.
+        InvalidParameter: the schema has categories or cycles, for which no distance is defined.
 
     Example:
         >>> scaling = PublicScaling(Schema(age=Range(20, 70), income=Range(0, 100_000)))
@@ -74,7 +76,8 @@ class PublicScaling:
         return RADIUS / math.sqrt(self.dim)
 
     def in_columns(self, distance: float) -> dict[str, float]:
-        """Return a distance as a change of each column alone, in the column's unit (days for dates).
+        """Return the change of each column alone that has the given distance, in the column's unit (days for
+        dates).
 
         >>> scaling = PublicScaling(Schema(age=Range(20, 70), income=Range(0, 100_000)))
         >>> {name: round(value, 1) for name, value in scaling.in_columns(1.0).items()}
@@ -88,7 +91,7 @@ class PublicScaling:
         }
 
     def to_public(self, table: object) -> FloatArray:
-        """Return (n, d) public coordinates of a table's rows, NaN in each row that cannot be read.
+        """Return the public coordinates of a table's rows, shape (n, d); rows that cannot be read are NaN.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -99,16 +102,16 @@ class PublicScaling:
         return points
 
     def to_config(self) -> dict[str, Any]:
-        """Return the JSON-ready public description, which suffices to turn coordinates back into columns."""
+        """Return the public description for JSON, from which coordinates can be turned back into columns."""
         scale = {"type": "cube", "radius": RADIUS, "half_width": self.half_width}
         return scale | {"schema": self.schema.to_config()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "PublicScaling":
-        """Rebuild from `to_config()`.
+        """Rebuild a scaling from `to_config()`.
 
         Raises:
-            InvalidParameter: the configuration is of something else.
+            InvalidParameter: the argument is not the configuration of a scaling.
         """
         if config.get("type") != "cube" or config.get("radius") != RADIUS:
             raise InvalidParameter(f"expected the configuration of a cube of radius {RADIUS:g}")
@@ -117,12 +120,12 @@ class PublicScaling:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableRows:
-    """A table's rows as a curator reads them, in the table's order. They are raw data and stay here.
+    """Rows of a table as a curator reads them, in the table's order. They are raw data.
 
     Attributes:
-        points: (n, d) rows in public coordinates; 0, the centre, for a row that cannot be read.
-        answers: (n,) answers if a column holds them, NaN for a missing one; else None.
-        ids: (n,) the rows' own ids as text if a column holds them, None for a row without its own id; see
+        points: Rows in public coordinates, shape (n, d); 0, the centre, for a row that cannot be read.
+        answers: Answers (n,) if a column holds them, NaN for a missing answer; else None.
+        ids: The n rows' own ids as text if a column holds them, with None for a row without its own id; see
             `_checks.person`.
         unreadable: Number of rows that are released like the centre.
     """
@@ -149,13 +152,13 @@ class TableRows:
             table: Data frame or mapping of columns.
             scaling: Scaling of the columns that are released.
             answers, ids: Names of the columns of answers and of the rows' own ids.
-            user: Name of the column of the person who owns the row. A person's rows after the first
+            user: Name of the column with the person to whom a row belongs. A person's rows after the first
                 `rows_per_user` are left out.
             rows_per_user: Largest number of a person's rows, a public number.
 
-        Every row takes its slot, whatever it holds. A row with an unreadable cell is released like the
-        centre. Its evaluation fails if its answer is no finite number, or if its id is missing or shared with
-        another row. Rows whose person has no id are left out.
+        Every other row is released, whatever it contains. A row with an unreadable cell is released like the
+        centre. The evaluation of a row fails if its answer is no finite number, or if its id is missing or
+        shared with another row. Rows whose person has no id are left out.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -188,7 +191,7 @@ class TableRows:
         return hashlib.pbkdf2_hmac("sha256", own.digest(), salt, 100_000).hex()
 
     def draw(self, mechanism: RowMechanism, noise: NoiseSource) -> Drawn:
-        """Return the rows shuffled and noised, fresh at each call. Only here does the table meet noise."""
+        """Return the rows shuffled and with fresh noise. Noise is added to the table only here."""
         order = _permutation(len(self.points), words_of(noise, stream=3))
         drawn = {"inputs": mechanism.privatize(self.points[order], noise), "table_rows": order}
         return drawn if self.answers is None else drawn | {"column": self.answers}, self.ids
@@ -218,7 +221,7 @@ def _ids(frame: Table, name: str, n: int) -> list[str | None]:
 
 
 def _permutation(n: int, words: Words) -> IntArray:
-    """Return a uniformly random order, by sorting random words; ties are drawn again."""
+    """Return a uniformly random order of n rows, by sorting random words, which are drawn again in a tie."""
     while True:
         keys = words(n)
         order = np.argsort(keys)

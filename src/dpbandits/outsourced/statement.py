@@ -1,4 +1,4 @@
-"""Statement of a curator about a release of rows and its answers."""
+"""Statement of the guarantee of a curator's release of rows and answers."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from dpbandits.tables import DateRange
 __all__ = ["RELEASES", "cost_of_rows", "rows_guarantee"]
 
 RELEASES = ("positions", "answers")
-"""Names of a guarantee's mechanisms in a log of releases, in their order."""
+"""Purposes in a log of releases of a guarantee's mechanisms, in their order."""
 
 _THEOREMS = {
     "l2_laplace": (
@@ -77,11 +77,11 @@ _ROWS_NOTE = (
 
 
 def cost_of_rows(privacy: RowDP, answers: AnswerLaplace | None) -> Cost:
-    """Return the cost of a release of rows and its answers for an account, by their promises.
+    """Return the cost for an account of a release of rows and of its answers.
 
-    Neighbouring tables differ in the rows of one person: positions change by at most `privacy.distance`
-    and, if answers are noised, each row's answer by at most `answers.distance`. The losses of a row's
-    position and of its one answer add up by basic composition.
+    Neighbouring tables differ in the rows of one person. Each row's position changes by at most
+    `privacy.distance` and, if answers have noise, each row's answer by at most `answers.distance`. The
+    losses of a row's position and of its one answer add up by basic composition.
     """
     epsilon, apart = exact(privacy.epsilon, name="epsilon"), 0.0
     if answers is not None:
@@ -112,15 +112,15 @@ def rows_guarantee(
         mechanism: mechanism that satisfies `privacy.each_row` for each released input.
         privacy: the promise.
         scaling: public scaling of the columns.
-        counted: True if the rows of each person were counted, and surplus ones left out.
+        counted: True if each person's rows were counted, and rows above `rows_per_user` left out.
         rows: number of rows of the table.
         status: status of the noise source.
-        answers: the noise on answers, or None if they are public.
+        answers: the noise on answers, or None if they are exact.
         cap: largest number of evaluations.
-        pace: time in seconds after which an answer is given; None: as soon as it is there.
-        durable: True if state and log are on disk.
-        witnessed: True if a ledger refuses a second copy of them.
-        budgeted: True if an account pays for every release of this table.
+        pace: time in seconds after which an answer is given; None if it is given as soon as it is known.
+        durable: True if state and log of answers are on disk.
+        witnessed: True if a ledger refuses a second copy of state and log.
+        budgeted: True if an account is charged for every release of this table.
         evaluated: True if answers come from a function or a program, which may fail, and not from a column.
     """
     check_noise_status(status)
@@ -380,7 +380,7 @@ def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -
 
 
 def _loss(mechanism: RowMechanism) -> str:
-    """Return the loss between two positions D apart, rounding included."""
+    """Return the privacy loss between two positions at distance D as text, rounding included."""
     definition = mechanism.definition
     if isinstance(mechanism, L2Laplace):
         rounding = mechanism.step * math.sqrt(mechanism.dim)

@@ -1,1 +1,1 @@
-"""The curator: the owner of a table, who releases it once and answers for its rows."""
+"""The curator: the owner of a table, who releases its rows once and answers for them."""

@@ -1,9 +1,9 @@
-"""The log of answers: a `Journal` of started evaluations (B, a row) and of answers (A, a row at most once).
+"""Log of answers: a `Journal` with records of started evaluations (kind B) and of answers (kind A).
 
-An evaluation may start, and an answer may be given, when its record is on disk, witnessed and complete. The
-table in `dpbandits.state.journal` lists the states after a crash or a copy, and why none allows a second
-answer. Call `settle` before every evaluation and before an answer is given again. All methods except
-`entries` require the directory's lock.
+A row has at most one answer. An evaluation may start, and an answer may be returned, when its record is
+complete, on disk and witnessed by the ledger. The table in `dpbandits.state.journal` lists the states after
+a crash or a copy, and why none of them allows a second answer. Call `settle` before every evaluation and
+before an answer is repeated. All methods except `entries` require the lock of the secret directory.
 """
 
 import json
@@ -29,7 +29,7 @@ class AnswerLog:
     Raises:
         IncompatibleState: the log belongs to another release, or the ledger does not know it.
         CorruptState: the log is missing, was cut or changed, or answers a row twice.
-        ForkedState: the ledger has witnessed other answers than the log holds.
+        ForkedState: the ledger has witnessed other answers than the log contains.
     """
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -42,12 +42,12 @@ class AnswerLog:
 
     @classmethod
     def create(cls, path: Path, release_id: str, *, ledger: Ledger | None) -> "AnswerLog":
-        """Create the log of a release before it is drawn; repeatable until the log holds an answer."""
+        """Create the log of a release before its noise is drawn; repeatable until the log has an answer."""
         return cls(Journal.create(path, **_names(release_id), ledger=ledger))
 
     @classmethod
     def open(cls, path: Path, release_id: str, *, ledger: Ledger | None) -> "AnswerLog":
-        """Open the log of a drawn release; the log must exist."""
+        """Open the log of a release whose noise was drawn; the log must exist."""
         return cls(Journal(path, **_names(release_id), ledger=ledger))
 
     @property
@@ -57,11 +57,11 @@ class AnswerLog:
 
     @property
     def entries(self) -> list[tuple[int, float]]:
-        """(row, answer) pairs in the order in which they were given, all durable and witnessed."""
+        """Pairs (row, answer) in the order in which answers were given; all are durable and witnessed."""
         return list(self._answers.items())
 
     def get(self, row: int) -> float | None:
-        """Return the answer of a row, or None. Call `settle` first."""
+        """Return the answer of a row, or None if it has none. Call `settle` first."""
         return self._answers.get(row)
 
     def settle(self) -> None:
@@ -78,7 +78,7 @@ class AnswerLog:
             )
 
     def append(self, row: int, answer: float | None = None) -> None:
-        """Record an answer, or the start of an evaluation if it is None, durably and witnessed.
+        """Record an answer, or if `answer` is None the start of an evaluation, durably and witnessed.
 
         Call `settle` first. The answer may be given, or the row evaluated, only after this returns.
 

@@ -1,29 +1,30 @@
 """The curator: the owner of a table, who publishes its rows once and answers them one by one.
 
-Raw data meets noise in one place, `TableRows.draw`. This module orders the steps and makes them durable:
+Noise is added to raw data in one place, `TableRows.draw`. This module orders the steps and makes them
+durable:
 
 1. a plan (a random release id, no data) is committed to the secret directory;
 2. the account is charged under that id;
 3. an empty log of answers is created and witnessed;
 4. noise and shuffle are drawn and committed;
-5. only then are rows returned, and always the same ones.
+5. only then are rows returned, and they are the same at every call.
 
 After a crash between any two steps, repeating the call finishes them. The id is the same, so the account is
-charged once, and a committed draw is never drawn again. From step 4 on a missing log is an error. Answers go
-through the log (`dpbandits.outsourced.curator.answers`): no crash, and with a ledger no copy of the
-directory, can give a second answer to a row. A secret directory created with a ledger can be opened only with
-it.
+charged once, and committed noise is never drawn again. From step 4 on a missing log is an error. Every
+answer is logged before it is returned (`dpbandits.outsourced.curator.answers`). So no crash, and with a
+ledger no copy of the directory, can give a second answer to a row. A secret directory that was created with
+a ledger can be opened only with that ledger.
 
-A failed evaluation uses its slot like any other. If answers have noise, it is answered like the middle of the
-public bounds with the same noise, so that the modeler cannot detect it. If answers are exact, which no
-guarantee covers, the modeler is told that there is no answer.
+A failed evaluation counts towards the cap like any other. If answers have noise, the answer of a failed
+evaluation is the middle of the public bounds with the same noise, so that the modeler cannot detect the
+failure. If answers are exact, which no guarantee covers, the modeler gets an error.
 
 The state records the releases and their terms (`dpbandits.state.release_log`). The guarantee is derived from
 this record and the parameters, and computed anew when the record changes.
 
 Each curator object belongs to one process and serves one thread at a time. It cannot be copied, pickled or
-used after a fork (`dpbandits.state.holder`). Several processes may open one directory; a lock file serialises
-them.
+used after a fork (`dpbandits.state.holder`). Several processes may open one directory; a lock file
+serialises them.
 """
 
 import json
@@ -73,14 +74,14 @@ __all__ = ["Curator", "CuratorTuning"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CuratorTuning:
-    """Settings that a `Curator` rarely needs.
+    """Settings of a `Curator` that rarely need a change.
 
     Args:
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response"; see
             `dpbandits.privacy.rows.choose_row_mechanism`.
         cells_per_dimension: Number of cells per dimension for "randomised_response".
-        answer_after: Public time in seconds, at least 1, after which every answer is returned,
-            however long its evaluation takes. A `Command` is stopped at half of that time, and has then
+        answer_after: Public time in seconds, at least 1, after which, or after a multiple of which, every
+            answer is returned. A `Command` is stopped at half of that time, and its evaluation has then
             failed. None returns answers as soon as they are known.
     """
 
@@ -91,35 +92,36 @@ class CuratorTuning:
 
 @worded
 class Curator(Held):
-    """Publish a table's rows with noise, and answer for them.
+    """Owner of a table: publishes the rows with noise, and answers for them.
 
     Args:
         table: Data frame (pandas, polars, pyarrow) or mapping of columns.
         contexts: Columns to publish, all `Range`s with public bounds.
-        privacy: Guarantee for one row's position; its distance is in public coordinates.
+        privacy: Privacy definition for one row's position; its distance is in public coordinates.
         objective: Source of answers: the name of a column, a function of the row's own id, or a `Command`.
         ids: Name of the column of the rows' own ids, which functions and commands receive as text. If None,
             the id is the row's place in the table.
-        user: Name of the column of the person who owns the row. The first `privacy.rows_per_user` rows of
-            each person are released, and the others left out. If None, every row is assumed to belong to a
-            different person, which is not checked.
+        user: Name of the column with the person to whom a row belongs. The first `privacy.rows_per_user`
+            rows of each person are released, and that person's other rows are left out. If None, every row
+            is assumed to belong to a different person, which is not checked.
         cap: Largest number of evaluations, including failed ones; by default the number of rows.
         answers: Noise on answers; None for exact answers, which the guarantee does not cover.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
-        secret: Directory for the secret state, or a `SecretDirectory` with the account that is charged, the
-            ledger that detects copies, and the key that encrypts it. None keeps everything in memory, for
-            studies.
+        secret: Directory for the secret state; or a `SecretDirectory`, which adds the account that is
+            charged, the ledger that detects copies, and the key that encrypts the state. None keeps
+            everything in memory, for studies.
         tuning: Settings that are rarely needed: the noise on rows, and the time of answers.
 
     Raises:
         InvalidData: the table lacks a column, or has fewer than two rows.
-        InvalidParameter: an argument is of another kind, or the arguments do not fit together.
-        ProtocolError: the secret directory holds a finished release (see `Curator.open`), or one with another
-            table or other parameters, or other users may read it.
+        InvalidParameter: an argument has another type, or the arguments do not fit together.
+        ProtocolError: the secret directory has a finished release (see `Curator.open`), or a release of
+            another table or with other parameters, or other users may read the directory.
         ForkedState: the ledger has seen another copy of the secret directory in use.
 
-    Every row takes its slot, whatever it holds. A row with an unreadable cell is released like the centre.
-    Without a finite answer or its own id, its evaluation fails. Check a table with `Schema.check` first.
+    Every row is released, whatever it contains. A row with an unreadable cell is released like the centre of
+    the cube. The evaluation of a row without a finite answer or without its own id fails. Check a table with
+    `Schema.check` first.
 
     Example:
         >>> from dpbandits import Range, RowDP, Schema
@@ -223,15 +225,15 @@ class Curator(Held):
         """Open a secret directory without the table.
 
         Args:
-            secret: The directory, with the ledger and the key that it was created with.
-            objective: Function or command, if answers are no column of the table.
+            secret: The directory, with the ledger and the key with which it was created.
+            objective: Function or command that gives answers, if they are not a column of the table.
 
         Raises:
-            MissingState: the directory holds no curator.
+            MissingState: the directory has no curator's state.
             ProtocolError: the release was not finished, so the constructor must be repeated with the table;
                 or the directory was created with a ledger, and none was passed.
-            InvalidParameter: `secret` is no path, or `objective` was passed and answers are a column of the
-                table.
+            InvalidParameter: `secret` is not a path, or `objective` was passed although answers are a column
+                of the table.
             CorruptState: the state is damaged, or the log of answers is missing or was changed.
             ForkedState: another copy of the directory is in use.
         """
@@ -267,12 +269,13 @@ class Curator(Held):
         *,
         file_format: Literal["npy", "parquet"] = "npy",
     ) -> PublishedRows:
-        """Return the published rows, the same at every call, and save them to `directory` if given.
+        """Return the published rows, which are the same at every call, and save them to `directory` if it is
+        given.
 
         Raises:
             BudgetExceeded: the account's budget does not suffice; nothing was drawn.
-            ProtocolError: the directory holds something else; nothing was charged or drawn.
-            MissingExtra: parquet needs pyarrow, which is not installed; nothing was charged or drawn.
+            ProtocolError: the directory contains something else; nothing was charged or drawn.
+            MissingExtra: pyarrow, which parquet needs, is not installed; nothing was charged or drawn.
         """
         if directory is not None:
             check_target(directory, file_format=file_format, release_id=self.release_id)
@@ -296,7 +299,7 @@ class Curator(Held):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of the published rows and the answers, by the terms of their release."""
+        """Guarantee of the published rows and of the answers, by the logged terms of their release."""
         column = self._raw.answers is not None if self._raw is not None else "column" in self._kept()[0]
         past = tuple(self._holder.log)
         status = "simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status
@@ -332,36 +335,36 @@ class Curator(Held):
 
     @property
     def answered(self) -> list[tuple[int, float]]:
-        """(row, answer) pairs in the order in which they were given."""
+        """Pairs (row, answer) in the order in which answers were given."""
         return self._log.entries
 
     @property
     def unsafe_unreadable(self) -> int:
         """Number of unreadable rows, which are released like the centre. Only the curator may see it.
 
-        It is 0 after the rows were drawn, when the table is no longer in memory.
+        It is 0 after the noise was drawn, when the table is no longer in memory.
         """
         return 0 if self._raw is None else self._raw.unreadable
 
     @property
     def unsafe_failures(self) -> list[str]:
-        """Failed evaluations of this process, with their reasons. Only the curator may see them."""
+        """Reasons of the evaluations that failed in this process. Only the curator may see them."""
         return list(self._failures)
 
     @in_turn
     def answer(self, row: int) -> float:
         """Return the answer of a published row: evaluated once, and durable before it is returned.
 
-        If answers have noise, a failure of the objective, a time-out, or a value that is not finite is
-        answered like the middle of the public bounds. Only the curator's own notes (`unsafe_failures`,
-        `failures.log`) record the difference.
+        If answers have noise, the middle of the public bounds replaces the answer after a failure of the
+        objective, a time-out, or a value that is not finite. Only the curator's own records
+        (`unsafe_failures`, `failures.log`) show this.
 
         Raises:
             ProtocolError: no row was published; there is no objective, or its program is not found, and
                 nothing was evaluated; or answers are exact and the objective failed: ask again.
             UnknownDecision: the release has no such row.
-            AlreadyTold: the row was answered before (`answer_again`).
-            HorizonExceeded: the cap is reached; failed evaluations count.
+            AlreadyTold: the row was answered before; `answer_again` repeats the answer.
+            HorizonExceeded: the cap is reached; failed evaluations count towards it.
             ForkedState: another copy of the secret directory has answered; nothing was evaluated.
         """
         with self._locked():
@@ -384,7 +387,7 @@ class Curator(Held):
 
     @in_turn
     def answer_again(self, row: int) -> float:
-        """Return the answer that a row was given before, for a modeler that lost it.
+        """Return the answer that was given for a row before, for a modeler that lost it.
 
         Raises:
             UnknownDecision: the row was not answered.
@@ -434,7 +437,7 @@ class Curator(Held):
         return nullcontext() if self._secret is None else self._secret.turn()
 
     def _plan(self, secret: SecretDirectory, rows: TableRows) -> None:
-        """Commit an id before anything is charged or drawn, or continue an unfinished release."""
+        """Commit a release id before anything is charged or drawn, or continue an unfinished release."""
         earlier: Saved | None = None
         with suppress(FileNotFoundError):
             earlier = secret.load()
@@ -458,7 +461,7 @@ class Curator(Held):
         self._take_up(earlier)
 
     def _take_up(self, saved: Saved) -> None:
-        """Restore the directory's state, and open it for answers if rows were drawn."""
+        """Restore the state in the directory; if noise was drawn, open the release for answers."""
         name, ledger = self._public["account"], saved.ledger
         paying = None if name is None or ledger is None else Account(ledger, name)
         self._holder.take_up(saved, account=paying)
@@ -473,7 +476,7 @@ class Curator(Held):
             self._open()
 
     def _uses(self, *, drawn: bool) -> list[Release]:
-        """Return all uses of noise; the number of answers is in their own log."""
+        """Return all purposes of noise; the number of answers is in the log of answers."""
         used = zip(RELEASES, self.guarantee.mechanisms, strict=False)  # exact answers have no noise
         return [
             Release(purpose=purpose, record=record, noise=self._noise, drawn=int(drawn), charge="")
@@ -481,7 +484,7 @@ class Curator(Held):
         ]
 
     def _pay(self) -> None:
-        """Charge positions and answers under the release's id, once however often this is repeated."""
+        """Charge the account for positions and answers, once, under the release's id."""
         if self._holder.charged:
             self._holder.charge(cost=self._cost())
 
@@ -494,7 +497,7 @@ class Curator(Held):
         return replace(proven, epsilon=cost.epsilon)
 
     def _draw(self) -> None:
-        """Draw the release. Raw rows meet noise here; the release is made durable, the table discarded."""
+        """Add noise to the raw rows, make the release durable, and discard the table."""
         if self._raw is None:
             raise ProtocolError("the table is not in memory: repeat the constructor with the table")
         if self._secret is not None:
@@ -544,16 +547,16 @@ class Curator(Held):
         return self._drawn
 
     def _settled(self) -> tuple[PublishedRows, AnswerLog]:
-        """Return rows and answers, after reading the answers of other processes."""
+        """Return published rows and log of answers, after reading the answers of other processes."""
         if self._published is None:
             raise ProtocolError("nothing was published yet: call publish() first")
         self._log.settle()
         return self._published, self._log
 
     def _evaluate(self, row: int, objective: Objective | Command | None) -> float:
-        """Return a row's answer before noise; on failure the middle of the bounds if noise follows.
+        """Return a row's answer before noise; after a failure the middle of the bounds, if noise is added.
 
-        Without an objective the answer is in the table's own column.
+        Without an objective the answer is read from the table's column.
         """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])
@@ -582,7 +585,7 @@ class Curator(Held):
 
 
 def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
-    """Return the mechanism that a state's parameters describe."""
+    """Return the row mechanism that a state's public parameters describe."""
     described = public["mechanism"]
     return choose_row_mechanism(
         definition=RowDP.from_config(public["privacy"]).each_row,

@@ -2,14 +2,14 @@
 
 | file | content |
 |---|---|
-| `curator.state` | place in the table of each released row, ids, the objective's column, released rows |
+| `curator.state` | each released row's place in the table, ids, column of answers, released rows |
 | `answers.log`, `answers.log.end` | evaluations and answers (`dpbandits.outsourced.curator.answers`) |
 | `failures.log` | reasons of failed evaluations, which the modeler does not see |
 | `answers.lock`, `curator.state.lock` | locks between processes |
 
 The directory has mode 700 and its files 600. No raw inputs are stored. A keyed digest of the table detects
-that another table is passed. It lets a reader of this directory, and nobody else, check a guess of the whole
-table, in every row, at the cost of a slow digest for each guess (`TableRows.digest`).
+that another table is passed. With it a reader of this directory, and nobody else, can check a guess of the
+whole table, at the cost of a slow digest for each guess (`TableRows.digest`).
 """
 
 import os
@@ -36,18 +36,18 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SecretDirectory:
-    """The directory of the secret state, with its account, ledger and key.
+    """Directory of the secret state, with its account, ledger and key.
 
     Args:
         path: Directory, created by the curator's constructor.
-        account: Account that is charged for releases of these people. Its ledger witnesses state and answers,
-            and the directory can then be opened with this ledger only.
-        ledger: Ledger as a witness alone, if nothing is charged or a charged release is reopened.
-        key: Key that encrypts the state. The log of answers, which the modeler has too, is not encrypted.
+        account: Account of the table's people, which is charged for releases. Its ledger detects copies of
+            state and answers. The directory can then be opened with this ledger only.
+        ledger: Ledger that only detects copies, if nothing is charged or a charged release is reopened.
+        key: Key that encrypts the state. The log of answers is not encrypted, as the modeler knows them.
         resume: True to continue a finished release of the same table and parameters instead of refusing it.
 
     Raises:
-        InvalidParameter: an argument is of another kind, or the account belongs to another ledger.
+        InvalidParameter: an argument has another type, or the account belongs to another ledger.
     """
 
     path: str | os.PathLike[str]
@@ -70,11 +70,15 @@ class SecretDirectory:
 
     @property
     def failures(self) -> Path:
-        """Path of the reasons of failed evaluations, one per line."""
+        """Path of the file with the reasons of failed evaluations, one per line."""
         return Path(self.path) / "failures.log"
 
     def make(self) -> None:
-        """Create the directory if it is missing, and `check` it; ProtocolError if it cannot be created."""
+        """Create the directory if it is missing, and `check` it.
+
+        Raises:
+            ProtocolError: the path is a file, or other users may read the directory.
+        """
         refuse_without_locks("the secret directory")
         try:
             Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -101,17 +105,17 @@ class SecretDirectory:
         refuse_if_others_write(folder, what="the secret directory")
 
     def turn(self) -> AbstractContextManager[None]:
-        """Return the lock between processes; its next holder sees the changes of the one before."""
+        """Return a context manager that holds the lock between processes on this directory."""
         return locked(Path(self.path) / "answers.lock")
 
     def note(self, reason: str) -> None:
-        """Record the reason of a failed evaluation, for the curator only."""
+        """Write the reason of a failed evaluation to a file that only the curator may see."""
         descriptor = open_to_write(self.failures, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(descriptor, "a", encoding="utf-8") as lines:
             lines.write(f"{reason}\n")
 
     def begin(self, lineage: str, public: dict[str, Any], secret: dict[str, Any]) -> None:
-        """Commit a plan at position 0: an id, before anything is charged or drawn."""
+        """Commit the first state, at position 0: a release id, before anything is charged or drawn."""
         plan = State(kind=KIND, version=VERSION, lineage=lineage, position=0, public=public, secret=secret)
         StateStore(self._state, self.ledger, self.key).commit(plan)
 

@@ -1,4 +1,4 @@
-"""Objectives that compute answers: functions of the row's own id, and programs (`Command`)."""
+"""Objectives that compute answers: functions of a row's own id, and programs (`Command`)."""
 
 import math
 import os
@@ -20,21 +20,22 @@ Objective = Callable[[object], float]
 """Function from a row's own id to its answer."""
 
 _STOPPED_AT = 0.5
-"""Share of the pace after which a program is stopped; the rest is for the steps that follow."""
+"""Share of the public answer time after which a program is stopped; the rest is for the steps that follow."""
 
 
 @worded
 @dataclass(frozen=True)
 class Command:
-    """An objective that is a program: it gets the row's own id as its last argument, and prints one number.
+    """Objective that is a program: it gets the row's own id as its last argument, and prints one number.
 
-    Its standard input is empty, so that it cannot read the modeler's requests to the curator's process. Its
-    standard error is discarded. While it runs, other users of the machine may see the id in the list of
-    processes.
+    The program's standard input is empty, so that it cannot read the modeler's requests to the curator's
+    process. Its standard error is discarded. While it runs, other users of the machine may see the id in the
+    list of processes.
 
     Args:
         line: Program and arguments, split like a shell command; no shell is involved.
-        timeout: Time in seconds after which the program and its children are stopped; it has then failed.
+        timeout: Time in seconds after which the program and its children are stopped; the evaluation has
+            then failed.
     """
 
     line: str
@@ -88,7 +89,7 @@ class Command:
 
 
 def ready(objective: Objective | Command | None) -> Objective | Command:
-    """Return the objective, or raise an error that concerns all rows before one is evaluated.
+    """Return the objective; raise an error now if it cannot work for any row.
 
     Raises:
         ProtocolError: there is no objective, or its program is not found.
@@ -101,11 +102,14 @@ def ready(objective: Objective | Command | None) -> Objective | Command:
 
 
 def evaluated(objective: Objective | Command, own_id: object, *, pace: float | None = None) -> float:
-    """Return the finite answer of a row; with a pace, a program is stopped early enough to keep it.
+    """Return the finite answer of a row.
+
+    With a `pace`, the public time of answers in seconds, a program is stopped early enough to keep that
+    time.
 
     Raises:
-        ProtocolError: the objective failed or returned no finite number. Its own message is not passed on: it
-            may contain the row's data, or imitate one of this library's errors.
+        ProtocolError: the objective failed or returned no finite number. The objective's message is not
+            passed on: it may contain the row's data, or imitate one of this library's errors.
     """
     if isinstance(objective, Command) and pace is not None:
         objective = replace(objective, timeout=min(objective.timeout, _STOPPED_AT * pace))

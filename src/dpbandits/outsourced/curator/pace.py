@@ -1,6 +1,7 @@
-"""Delay of answers by a public time (`paced`), measured by the only clock in `outsourced`.
+"""Delay of answers to a public time (`paced`), measured by the only clock in `outsourced`.
 
-The clock's readings are not saved. If the clock jumps, an answer is returned late, or as soon as it is known.
+The clock's readings are not saved. If the clock jumps, an answer is returned late, or as soon as it is
+known.
 """
 
 import math
@@ -11,12 +12,17 @@ from time import monotonic, sleep
 __all__ = ["LEAST_PACE", "paced"]
 
 LEAST_PACE = 1.0
-"""Smallest pace in seconds: below, the time to stop a program and to write to disk would be visible."""
+"""Smallest public time of answers in seconds; with less, the time to
+stop a program or to write to disk would show.
+"""
 
 
 @contextmanager
 def paced(seconds: float | None) -> Iterator[None]:
-    """End after `seconds`, or after the next multiple of them if the content takes longer."""
+    """Return a context manager that ends after `seconds`, or a multiple if its block takes longer.
+
+    With None it ends at once.
+    """
     begun = monotonic()
     try:
         yield

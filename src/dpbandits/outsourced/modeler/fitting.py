@@ -1,10 +1,10 @@
 """Kernel hyperparameters from a modeler's answers, by marginal likelihood.
 
-Answers are few (tens), rows are noisy, and the result must be reproducible. The lengthscale and the share of
-variance that no position explains are therefore searched on a fixed grid. With one lengthscale for each
-column, the search is coordinate descent. Mean and variance are profiled out in closed form. The likelihood
-uses the expected kernel under the release's noise law, so that noise in the inputs is not mistaken for a
-short lengthscale.
+Answers are few (tens), rows are noisy, and the result must be reproducible. So the lengthscale and the share
+of variance that no position explains are searched on a fixed grid. With one lengthscale for each column, the
+search is coordinate descent. The mean and the variance with the highest likelihood follow in closed form.
+The likelihood uses the expected kernel under the release's noise law, so that noise in the inputs is not
+mistaken for a short lengthscale.
 
 Weak public priors limit the influence of few answers. Lengthscales have a log-normal prior around a third of
 the cube's side. The unexplained share w of an answer's variance has a density proportional to w^a (1 - w)^b
@@ -32,21 +32,23 @@ LENGTHSCALES = 2.0 ** np.arange(-4.0, 1.01, 0.5)
 """Candidate lengthscales, as multiples of half the cube's side (0.0625 ... 2)."""
 
 UNEXPLAINED = np.array([1e-6, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
-"""Candidates for the variance that no position explains, as multiples of the kernel's variance."""
+"""Candidates for the variance that no position explains, in multiples of the kernel's variance."""
 
 PRIOR_LENGTHSCALE, PRIOR_SPREAD = 2.0**-0.5, 1.0
 """Prior median of a lengthscale, as a multiple of half the side, and standard deviation of its logarithm."""
 UNEXPLAINED_SHAPE = 0.3, 1.0
-"""The constants a and b of the module's docstring."""
+"""Exponents a and b of the prior of the unexplained share w, whose
+density is w^a (1 - w)^b in its log-odds.
+"""
 _SWEEPS = 2
 """Number of passes of coordinate descent over the columns."""
 _WORK = 64 * 2
-"""Size of LAPACK's workspace for two columns: a block of reflectors for each."""
+"""Size of LAPACK's workspace for tridiagonal reduction."""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """A fitted model: prior `mean` and `kernel` of f, and standard deviation `noise_sd` of answers."""
+    """Fitted model: prior `mean` and `kernel` of the objective, and noise `noise_sd` of answers."""
 
     kernel: Kernel
     mean: float
@@ -62,14 +64,14 @@ def fit(
     known_noise_sd: float = 0.0,
     per_column: bool = False,
 ) -> Hyperparameters:
-    """Fit a model to (t, d) released rows and their (t,) answers in any unit, t >= 2.
+    """Return the model fitted to t >= 2 released rows (t, d) and their answers (t,), in any unit.
 
     Args:
-        inputs, answers, law: The rows, their answers, and the noise law of the rows.
+        inputs, answers, law: Rows, their answers, and the noise law of the rows.
         half_width: Half the side of the public cube, the unit of the candidates.
-        known_noise_sd: Standard deviation of the noise that the curator adds to answers, in addition to the
-            fitted variance.
-        per_column: True for one lengthscale per column, False for one in total.
+        known_noise_sd: Standard deviation of the noise that the curator adds to answers. Its variance is
+            added to the fitted one.
+        per_column: True for one lengthscale per column, False for one lengthscale for all columns.
     """
     t, dim = inputs.shape
     mixture = law.difference_mixture()
@@ -110,14 +112,14 @@ def fit(
 
 
 def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[float, float, float, float]:
-    """Return (value, part, variance, mean) of the best profiled log likelihood over the unexplained part.
+    """Return the highest log likelihood over all unexplained parts, with its part, variance and mean.
 
     The lower triangle of the matrix is read and overwritten. The matrix is made tridiagonal once. Each
-    candidate then costs O(t), because an unexplained part changes the diagonal alone.
+    candidate part then costs O(t), because it changes the diagonal only.
 
     Args:
-        correlation: (t, t) correlation of the answers' explained part, in Fortran order.
-        answers: (t,) answers.
+        correlation: Correlation of the explained parts of t answers, shape (t, t), in Fortran order.
+        answers: Answers, shape (t,).
         floor: Smallest unexplained part.
     """
     t = len(answers)

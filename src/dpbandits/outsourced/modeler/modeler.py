@@ -5,16 +5,17 @@ It uses GP-UCB over rows. The next row maximises
     mean + sqrt(weight * signal variance),
 
 under the posterior of `dpbandits.outsourced.modeler.posterior`, whose kernel includes the noise of the rows.
-The signal variance belongs to the part that a row shares with others. The rest, its nugget, is no reason to
-explore, because only that row's own answer depends on it. No row is asked for twice.
+The signal variance is the variance of the part of a row's value that is correlated with other rows. The rest
+of the variance, the nugget, is no reason to explore, because only that row's own answer depends on it. No
+row is asked for twice.
 
-With a known kernel the weight is `exploration`. With a fitted one it is
+With a known kernel the weight is `exploration`. With a fitted kernel it is
 
     exploration * share^2,    share = signal variance / (signal variance + nugget + fitted noise variance),
 
 as only this share of the uncertainty about a row's answer is informative about other rows. On a smooth
-function with exact positions the share is near 1. If positions explain a tenth of the answers, it is a tenth.
-One row then reveals little, and the rows with the best means are asked for.
+function with exact positions the share is near 1. If positions explain a tenth of the answers, it is a
+tenth. One row then reveals little, and the rows with the best means are asked for.
 
 The modeler computes with the release and the answers only, so it is post-processing of both and does not
 change the curator's guarantee. Choices are a function of (rows, configuration, answers in order).
@@ -52,40 +53,41 @@ from dpbandits.policy.coins import PublicCoins, best_row
 __all__ = ["DEFAULT_EXPLORATION", "Modeler"]
 
 DEFAULT_EXPLORATION = 12.0
-"""Default weight of the variance, see the module."""
+"""Default of `exploration`, the weight of the variance; see the module."""
 _FIRST_ROWS = 5
-"""Number of rows chosen at random before hyperparameters are first fitted."""
+"""Number of rows chosen at random before hyperparameters are fitted for the first time."""
 _REFIT_GROWTH = 1.3
-"""Growth of the number of answers after which hyperparameters are fitted again."""
+"""Factor by which the number of answers grows until hyperparameters are fitted again."""
 _LARGEST_ANSWER = 1e100
-"""Largest answer in absolute value; sums of squares of larger ones could overflow."""
+"""Largest absolute value of an answer; sums of squares of larger ones could overflow."""
 _KNOWN_NOISE = 1e-3
-"""Standard deviation assumed for exact answers, as a share of the kernel's, for numerical stability."""
+"""Noise assumed for exact answers, as a share of the kernel's standard deviation, for numerical stability."""
 
 
 @worded
 class Modeler(Seen, Configured):
-    """Optimise over published rows by ask and tell.
+    """Optimiser over published rows, by ask and tell.
 
     Args:
         published: The rows; `PublishedRows.load` reads a directory.
-        kernel: Covariance of the objective in public coordinates (see `PublishedRows.transform`). None fits a
-            squared-exponential kernel to the answers by marginal likelihood.
+        kernel: Covariance of the objective in public coordinates (see `PublishedRows.transform`). None fits
+            a squared-exponential kernel to the answers by marginal likelihood.
         horizon: Largest number of rows to ask for.
         maximise: False to search for the smallest answer.
         mean: Prior mean, for a known kernel.
-        noise_sd: Standard deviation of an answer around the objective at the row's true position, for a known
-            kernel. It excludes the noise that the curator adds to answers; the release describes that noise.
+        noise_sd: Standard deviation of an answer around the objective at the row's true position, for a
+            known kernel. It excludes the noise that the curator adds to answers; the release describes that
+            noise.
         posterior: Treatment of a row's unknown position: "flat", "box" or "plugin", as described in
             `dpbandits.outsourced.modeler.posterior`. "auto" chooses flat or box from public numbers.
-        exploration: Weight of the variance, see the module's docstring.
-        per_column: With kernel=None, True for one lengthscale per column (the default), False for one in
-            total.
+        exploration: Weight of the variance; see the module's docstring.
+        per_column: With kernel=None, True for one lengthscale per column (the default), False for one
+            lengthscale for all columns.
         seed: Public seed of the first rows and of ties.
 
     Raises:
         InvalidParameter: the horizon exceeds the number of rows or the release's cap, the posterior does not
-            support the kernel, or `mean`, `noise_sd` or `per_column` do not go with the kernel argument.
+            support the kernel, or `mean`, `noise_sd` or `per_column` do not fit the kernel argument.
 
     Example:
         >>> from dpbandits.outsourced.publish import PublishedRows
@@ -167,7 +169,7 @@ class Modeler(Seen, Configured):
         return self.ask_batch(1)[0]
 
     def ask_batch(self, size: int) -> list[int]:
-        """Return `size` different rows, each chosen as if pending answers were equal to their means."""
+        """Return `size` different rows, each chosen as if all pending answers were equal to their means."""
         size = _checks.integer(size, name="size")
         if len(self._asked) + size > self.horizon:
             raise HorizonExceeded(
@@ -189,7 +191,7 @@ class Modeler(Seen, Configured):
 
     @worded
     def tell(self, row: int, answer: float) -> None:
-        """Add the curator's answer of a row, in any order of rows.
+        """Add the curator's answer of a row; the order of rows is free.
 
         Raises:
             UnknownDecision: the row was not asked for.
@@ -199,7 +201,7 @@ class Modeler(Seen, Configured):
         self.tell_batch([row], [answer])
 
     def tell_batch(self, rows: Sequence[int], answers: Sequence[float]) -> None:
-        """Add answers (k,) of rows (k,); all are checked before any is used."""
+        """Add answers (k,) of rows (k,); all answers are checked before any is used."""
         with reading("rows and their answers, one each", InvalidData):
             pairs = list(zip(rows, answers, strict=True))
         told: dict[int, float] = {}
@@ -229,14 +231,14 @@ class Modeler(Seen, Configured):
 
     @property
     def pending(self) -> list[int]:
-        """Rows that were asked for and not told, in the order of asking."""
+        """Rows that were asked for and whose answers were not told, in the order of asking."""
         if len(self._answers) == len(self._asked):  # always the case if one row is asked for at a time
             return []
         return [row for row in self._asked if row not in self._answers]
 
     @property
     def answered(self) -> list[tuple[int, float]]:
-        """(row, answer) pairs in the order in which they were told."""
+        """Pairs (row, answer) in the order in which answers were told."""
         return list(self._answers.items())
 
     def recommend(self) -> int:
@@ -284,7 +286,7 @@ class Modeler(Seen, Configured):
     # -- rebuilding --------------------------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """Return the JSON-ready configuration; with rows and answers it determines every choice."""
+        """Return the configuration for JSON; together with rows and answers it determines every choice."""
         return super().to_config() | {"release": self.published.release_id}
 
     @classmethod
@@ -294,7 +296,7 @@ class Modeler(Seen, Configured):
         """Return a fresh modeler with this configuration.
 
         Raises:
-            InvalidParameter: the configuration is of something else, or was made for another release.
+            InvalidParameter: the configuration is not a modeler's, or was made for another release.
         """
         with reading("the configuration of an outsourced.Modeler"):
             fields = dict(config)
@@ -306,10 +308,12 @@ class Modeler(Seen, Configured):
     def replay(
         cls, config: Mapping[str, Any], published: PublishedRows, answers: Sequence[tuple[int, float]]
     ) -> "Modeler":
-        """Rebuild a modeler that asked for one row at a time from its answers, and check every choice.
+        """Rebuild a modeler from its answers, and check each of its choices.
+
+        The modeler must have asked for one row at a time.
 
         Raises:
-            InvalidData: a row in `answers` is not the one that the modeler would have asked for.
+            InvalidData: a row in `answers` is not the row that the modeler would have asked for.
         """
         modeler = cls.from_config(config, published)
         for position, (row, answer) in enumerate(answers):
@@ -360,7 +364,7 @@ class Modeler(Seen, Configured):
         self._start(fitted.kernel, fitted.mean, max(fitted.noise_sd, least))
 
     def _weights(self, posterior: RowPosterior, signal: FloatArray) -> FloatArray | float:
-        """Return the variance's weight, one for all rows or (n,); see the module."""
+        """Return the weight of the variance, one number for all rows or an array (n,); see the module."""
         if self._hyperparameters is None:
             return self.exploration
         share: FloatArray = signal / (signal + posterior.nugget + posterior.noise_sd**2)

@@ -5,12 +5,13 @@ There are three ways to treat the unknown position x of a released row z = x + e
 - **flat**: all positions are equally likely, so x given z is z - e. The kernel is averaged in closed form
   (`dpbandits.models.expected_kernel`), at the cost of an exact kernel with ten terms.
 - **box**: positions are uniform in the public cube. The law of x given z is proportional to the noise's
-  density, restricted to the cube (`BoxAverages`). With strong noise, published rows lie far outside the cube,
-  and this restriction is very informative.
+  density, restricted to the cube (`BoxAverages`). With strong noise, published rows lie far outside the
+  cube, and this restriction is very informative.
 - **plugin**: z is used as x, as in the published method. It serves as a baseline.
 
-With flat and box, a row's variance exceeds that of the shared part by its *nugget*, which only the row's own
-answer can explain. `signal_variance` is the variance without it: what an answer reveals about other rows.
+With flat and box, a row's variance exceeds the variance of the part that is correlated with other rows. The
+difference is its *nugget*, about which only the row's own answer is informative. `signal_variance` is the
+variance without the nugget.
 """
 
 import math
@@ -38,36 +39,43 @@ __all__ = ["GRID", "BoxAverages", "PosteriorKind", "RowPosterior", "choose_poste
 PosteriorKind = Literal["flat", "box", "plugin"]
 
 GRID = {1: 400, 2: 40, 3: 12}
-"""Number of grid points along each side of the cube, over which positions are averaged, by dimension."""
+"""Number of grid points along each side of the cube over which
+positions are averaged, by number of dimensions.
+"""
 
 STRONG_NOISE = 0.08
-"""Standard deviation of noise, as a share of half the cube's side, above which the box is used."""
+"""Standard deviation of the noise, as a share of half the cube's
+side, above which the box posterior is used.
+"""
 _GRID_STEPS = 0.8
-"""Number of grid steps that the standard deviation must also exceed: the grid cannot resolve weaker noise."""
+"""Standard deviation of the noise, in grid steps, above which the box posterior is used: the grid cannot
+resolve weaker noise.
+"""
 
 _LARGEST_BOX = 5e8
-"""Largest number of weights for which the rule chooses the box: about ten seconds for each fit."""
+"""Largest number of weights for which the box posterior is chosen: about ten seconds for each fit."""
 
 _FEATURES = 192
-"""Number of Mercer features of the box."""
+"""Number of Mercer features of the box posterior."""
 _LEAST_SHARE = 1e-6
-"""Share of the kernel's variance that all omitted features together may have."""
+"""Largest share of the kernel's variance that all omitted features together may have."""
 _CHUNK_ELEMENTS = 1 << 18
-"""Number of entries of the (rows, grid) matrix computed at a time, so that they fit into the cache."""
+"""Number of entries of the matrix (rows, grid points) computed at a time, so that they fit into the cache."""
 _KEPT_ELEMENTS = 1 << 25
-"""Largest number of entries stored in single precision between fits (128 MiB); more are recomputed."""
+"""Largest number of matrix entries stored in single precision between fits (128 MiB); more are recomputed."""
 
 _Single = NDArray[np.float32]
 
 
 def choose_posterior(*, n: int, law: NoiseLaw, kernel: Kernel, half_width: float) -> PosteriorKind:
-    """Return the posterior for `posterior="auto"`, from public numbers.
+    """Return the kind of posterior that `posterior="auto"` means, chosen by public numbers.
 
-    It is the box, in up to three dimensions, for cells, for noise above `STRONG_NOISE` half widths (unless
-    there are very many rows), and for kernels without a closed form. Otherwise it is flat.
+    In more than three dimensions it is flat. Otherwise it is the box for the noise law of cells, for noise
+    above `STRONG_NOISE` half widths (unless there are very many rows), and for kernels without a closed
+    form.
 
     Raises:
-        InvalidParameter: neither of them supports this release and kernel.
+        InvalidParameter: neither box nor flat supports this release and kernel.
     """
     base, _ = strip_scale(kernel)
     closed = isinstance(base, SquaredExponential) and base.columns is None
@@ -86,14 +94,14 @@ def choose_posterior(*, n: int, law: NoiseLaw, kernel: Kernel, half_width: float
 
 
 class RowPosterior:
-    """Gaussian process over the rows of a release.
+    """Gaussian process over the n rows of a release.
 
     Args:
         published: The rows, with the law of their noise.
-        kernel: Covariance of f at true positions, in public coordinates.
+        kernel: Covariance of the objective f at true positions, in public coordinates.
         noise_sd: Standard deviation of an answer around f(x), above 0.
         mean: Prior mean of f.
-        kind: One of the kinds of the module; "auto" uses `choose_posterior`.
+        kind: "flat", "box" or "plugin", as in the module; "auto" uses `choose_posterior`.
         capacity: Number of answers to reserve memory for.
         weights: Averages of an earlier `box` posterior of the same rows (`weights`), or None.
 
@@ -148,7 +156,7 @@ class RowPosterior:
         return self._process.imagining()
 
     def imagine(self, rows: list[int]) -> None:
-        """Add answers at `rows` equal to their means: variances shrink, and means stay."""
+        """Add imagined answers of `rows`, equal to their means: variances shrink, and means do not change."""
         for row in rows:
             self._process.add(row, self._process.mean_at(row))
 
@@ -159,7 +167,7 @@ class RowPosterior:
 
     @property
     def mean(self) -> FloatArray:
-        """(n,) posterior means of the rows' values."""
+        """Posterior means of the rows' values, shape (n,)."""
         values = self.centred_mean
         if self.prior_mean:
             values += self.prior_mean
@@ -167,39 +175,40 @@ class RowPosterior:
 
     @property
     def centred_mean(self) -> FloatArray:
-        """(n,) posterior means of the rows' values, minus the prior mean."""
+        """Posterior means of the rows' values, minus the prior mean, shape (n,)."""
         return self._process.mean
 
     @property
     def variance(self) -> FloatArray:
-        """(n,) posterior variances of the rows' values, including the nugget."""
+        """Posterior variances of the rows' values, including the nugget, shape (n,)."""
         return self._process.variance
 
     @property
     def signal_variance(self) -> FloatArray:
-        """(n,) posterior variances without the nugget; meaningless for answered rows."""
+        """Posterior variances without the nugget, shape (n,); meaningless for answered rows."""
         values = self._process.variance
         values -= self.nugget
         return np.maximum(values, 0.0, out=values)
 
 
 class BoxAverages:
-    """Averages of a kernel's features over the position of a row: uniform in the cube, given its release.
+    """Averages of a kernel's features over a row's position, which is uniform in the cube a priori.
 
-    With features k(x, y) = phi(x) . phi(y), two rows have covariance m(z) . m(z') for m(z) = E[phi(x) | z].
+    With features k(x, y) = phi(x) . phi(y), two rows released as z and z' have covariance m(z) . m(z'),
+    where m(z) = E[phi(x) | z].
 
     - Mixtures of Gaussian noise: p(x | z) is proportional to the noise's density at z - x, on a grid of the
-      cube. Squared distances are sums of one-dimensional ones. The weights, in single precision, therefore
-      lose nothing to cancellation (relative errors near 1e-6, far below those of the grid).
+      cube. Squared distances are sums of one-dimensional ones. So the weights, in single precision, lose
+      nothing to cancellation (their relative errors are near 1e-6, far below those of the grid).
     - Cells: x is uniform in the reported cell with probability `keep`, else uniform outside it. Each cell is
       averaged over its own points, so cells may be finer than the grid.
 
-    Features are omitted if their joint share of the variance is below `_LEAST_SHARE`; the row's nugget
-    includes what they would explain. Values that depend on the release alone are the same for all kernels,
-    and are stored if they fit into memory.
+    Features are omitted if their joint share of the variance is below `_LEAST_SHARE`; the nugget includes
+    the variance that they would explain. Values that depend on the release alone are the same for all
+    kernels, and are stored if they fit into memory.
 
     Args:
-        inputs, law: (n, d) released rows, and their noise law.
+        inputs, law: Released rows (n, d), and their noise law.
         half_width: Half the side of the public cube [-half_width, half_width]^d.
 
     Raises:
@@ -224,7 +233,7 @@ class BoxAverages:
             self._kept = [self._weights(law, at) for at in self._chunks()]
 
     def average(self, kernel: Kernel) -> FloatArray:
-        """Return (n, m) averages: m(z) . m(z') = E[k(x, x') | z, z'] for x, x' uniform a priori."""
+        """Return the averages m(z) of m features for each row, shape (n, m); see the class."""
         features = MercerFeatures(kernel=kernel, domain=self._cube, n_features=_FEATURES, scale=1.0)
         scale = math.sqrt(max(1.0, kernel.max_variance))
         on_grid = features(self._grid) * scale
@@ -262,7 +271,10 @@ class BoxAverages:
         return (slice(start, start + step) for start in range(0, len(self._inputs), step))
 
     def _weights(self, law: IsotropicLaw, at: slice) -> _Single:
-        """Return (rows, grid) posterior weights up to a factor per row, with maximum 1 to avoid underflow."""
+        """Return posterior weights of grid points for some rows, shape (rows, grid points).
+
+        They are exact up to a factor per row, and scaled to a maximum of 1 to avoid underflow.
+        """
         rows = self._inputs[at]
         dim = rows.shape[1]
         gaps = (rows.T[:, :, None] - self._axis) ** 2  # (dim, rows, axis)
@@ -283,5 +295,8 @@ def _midpoints(count: int, half_width: float) -> FloatArray:
 
 
 def _product(axis: FloatArray, dim: int) -> FloatArray:
-    """Return (len(axis)^dim, dim) grid points; the last coordinate varies fastest."""
+    """Return the grid points with all combinations of coordinates, shape (len(axis)^dim, dim).
+
+    The last coordinate varies fastest.
+    """
     return np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)

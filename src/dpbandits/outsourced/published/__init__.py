@@ -1,4 +1,4 @@
-"""Published outsourced methods, to reproduce and to compare with. Do not use them on people's data."""
+"""Published outsourced methods, to reproduce and to compare with; do not use them on people's data."""
 
 from dpbandits.outsourced.published import kharkovskii2020
 

@@ -1,4 +1,4 @@
-"""PO-GP-UCB as published: one random projection of the whole table. BROKEN, for reproduction only.
+"""PO-GP-UCB as published: a random projection of the whole table. NOT PRIVATE, for reproduction only.
 
 Implements Algorithms 1 (curator) and 2 (modeler) of Kharkovskii2020: *Private Outsourced Bayesian
 Optimization*, ICML 2020.
@@ -8,11 +8,11 @@ r/delta)/epsilon, and Z = r^(-1/2) X M for a (d, r) matrix M of independent stan
 directly if the smallest singular value of X is at least omega. Otherwise the singular values are first
 increased to sqrt(s^2 + omega^2). The authors' code increases them to s + omega; `inflation` selects.
 
-**Why it is not private.** The columns of Z lie in the column space of the centred X, in both branches. A
-neighbour of X has another column space if n > d + 1. The supports of Z under two neighbours are then disjoint
-(up to measure zero), and no finite epsilon holds at any delta below 1. The underlying theorem
-(Blocki et al. 2012) is about X^T M, which mixes *rows*; here the rows are published.
-`dpbandits.audit.attacks.po_gp_ucb` recovers all rows from d + 1 known ones to 13 digits.
+**Why it is not private.** The columns of Z are in the column space of the centred X, with or without
+increased singular values. A neighbour of X has another column space if n > d + 1. The supports of Z under
+two neighbours are then disjoint (up to measure zero), and no finite epsilon holds at any delta below 1. The
+underlying theorem (Blocki et al. 2012) is about X^T M, which mixes *rows*; here the rows are published.
+`dpbandits.audit.attacks.po_gp_ucb` recovers all rows from d + 1 known rows to 13 digits.
 
 **Algorithm 2.** It is GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta)
 times the posterior *variance*, and the paper the standard deviation; `acquisition` selects.
@@ -47,7 +47,7 @@ ATTACK = (
 
 
 def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) -> float:
-    """Return omega of Algorithm 1; the published proof needs no increase of singular values above it.
+    """Return omega of Algorithm 1: in the published proof larger singular values need no increase.
 
     >>> round(singular_value_threshold(epsilon=1.0, delta=1e-5, dimension=10), 1)
     2932.3
@@ -61,7 +61,7 @@ def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) ->
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedTransform:
-    """Algorithm 1. Its published guarantee is false: `guarantee.status` is "broken".
+    """Algorithm 1 of Kharkovskii2020. Its published guarantee is false: `guarantee.status` is "broken".
 
     Args:
         epsilon: Claimed epsilon, which does not hold.
@@ -98,7 +98,7 @@ class PublishedTransform:
 
     @property
     def threshold(self) -> float:
-        """The threshold omega."""
+        """Threshold omega of the singular values."""
         return singular_value_threshold(epsilon=self.epsilon, delta=self.delta, dimension=self.dimension)
 
     def inflates(self, table: FloatArray) -> bool:
@@ -106,7 +106,7 @@ class PublishedTransform:
         return bool(np.linalg.svd(_centred(table), compute_uv=False).min() < self.threshold)
 
     def publish(self, table: FloatArray) -> FloatArray:
-        """Return Z (n, r) for X (n, d)."""
+        """Return the published table Z (n, r) for a table X (n, d)."""
         centred = _centred(table)
         left, values, right = np.linalg.svd(centred, full_matrices=False)
         if values.min() < self.threshold:
@@ -119,7 +119,7 @@ class PublishedTransform:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The published claim, marked as broken."""
+        """Published claim, with status "broken"."""
         return Guarantee(
             definition=RowDP(epsilon=self.epsilon, delta=self.delta, distance=1.0),
             observers=(Observer(who="the modeler", sees="the transformed table", protected=False),),
@@ -142,18 +142,18 @@ class PublishedTransform:
 
 
 class PublishedModeler:
-    """Algorithm 2: GP-UCB on published rows as if they were the inputs.
+    """Algorithm 2 of Kharkovskii2020: GP-UCB on published rows as if they were the inputs.
 
     As in the authors' code, no row is asked for twice.
 
     Args:
-        published: Z (n, r).
-        kernel: Kernel of f on the original inputs.
+        published: Published table Z, shape (n, r).
+        kernel: Kernel of the objective on the original inputs.
         noise_sd: Standard deviation of an answer's noise.
         acquisition: "deviation" as in the paper, "variance" as in the authors' code.
-        failure: The delta' in the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)). By Theorem 3 it is
-            half of delta_ucb, which is .05 in the paper's experiments.
-        exploration_share: Factor on the printed weight beta_t of deviations; 1 as printed.
+        failure: Number delta' in the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)). By Theorem 3 it
+            is half of delta_ucb, which is .05 in the paper's experiments.
+        exploration_share: Factor that multiplies the weight beta_t of the paper; 1 for the paper's weight.
         capacity: Number of answers to reserve memory for.
         seed: Seed of the first row.
     """
@@ -182,7 +182,7 @@ class PublishedModeler:
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
 
     def ask(self) -> int:
-        """Return the row with the largest upper confidence bound, among those not yet asked for.
+        """Return the row with the largest upper confidence bound, among rows that were not asked for yet.
 
         Raises:
             HorizonExceeded: every row was asked for.
