@@ -457,7 +457,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         },
     )
     async def send_reports(survey: SurveyName, request: Request, token: Device) -> Response:
-        """In the body, each report follows its length, which has two bytes, little-endian.
+        """The body has each report after its length, which has two bytes, little-endian.
 
         When the answer comes, the reports are on disk.
         """
