@@ -459,6 +459,9 @@ ELSEWHERE = {
     "held against tuning seeds by another command, reproduction/studies/less_work.py --group unresolved": (
         "central.regression.UNRESOLVED",
     ),
+    "held against tuning seeds by another command, reproduction/studies/prices_logs.py --only bounds": (
+        "central.logged.action_tables.WEIGHTED_BOUND",
+    ),
     "chosen in short trials on seeds below 1,000; reproduction/tuning/prices.py compares some with others": (
         "central.marginals.action_release.PEOPLE",
         "central.marginals.action_release.FIRST_SHARES",
@@ -538,6 +541,11 @@ ELSEWHERE = {
         "models.marginals.census.CENSUS_BINS",
         "models.marginals.census.HALVINGS",
         "models.marginals.census.ROUNDED",
+        "central.logged.action_tables.LEAST",
+        "central.logged.action_tables.SQUARES",
+        "central.logged.action_tables.STEPS",
+        "central.logged.tables.EXPECTED_DRAWS",
+        "central.logged.tables.EXPECTED_PEOPLE",
         "central.logged.tables.FINE_LEVELS",
         "central.logged.tables.SQUARES",
         "central.logged.tables.SQUARES_AN_ARM",

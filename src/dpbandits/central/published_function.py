@@ -50,6 +50,9 @@ __all__ = ["PublishedCells", "PublishedFunction", "PublishedPosterior"]
 _FORMAT = 1
 _POLICY = "policy.json"
 
+_PEOPLE_AT_ONCE = 1 << 14
+"""Number of users whose features are in memory at the same time."""
+
 
 class PublishedFunction(Seen, ABC):
     """Base class: a released function of users' contexts and of the choices for them.
@@ -490,10 +493,19 @@ class PublishedPosterior(PublishedFunction):
 
         With actions the best is that of the highest value.
         """
-        mean = np.atleast_2d(self.predict(contexts)[0])
-        if self.menu is not None and self.menu.actions is not None:
-            return self._best_actions(contexts, mean)
-        return self.best_of(mean)
+        if self.menu is not None and isinstance(self.features, ActionFeatures):
+            people, known = self.menu.readable(contexts)
+            return self._best_actions(contexts, np.where(known[:, None], self._outcomes(people), np.nan))
+        return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
+
+    def _outcomes(self, people: FloatArray) -> FloatArray:
+        """Return the mean outcomes (n, K) of all actions for encoded contexts (n, d), without deviations."""
+        weights = self.features.of_actions(self.posterior.mean)  # type: ignore[attr-defined]
+        found = np.empty((len(people), len(weights)))
+        for start in range(0, len(people), _PEOPLE_AT_ONCE):
+            rows = slice(start, start + _PEOPLE_AT_ONCE)
+            found[rows] = self.features.base(people[rows]) @ weights.T  # type: ignore[attr-defined]
+        return self.reward_range.from_centred(found)
 
     def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:
         if self.menu is None or self.menu.actions is None:

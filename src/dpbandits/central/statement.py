@@ -486,8 +486,9 @@ COMPOSITION = (
     "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
 PROPENSITIES = (
-    "Propensities, if rows have them, should be a public function of public strata: a wrong one makes "
-    "answers worse. The bound on one row's contribution holds for any propensity."
+    "Propensities, if rows have them, should be a public function of public strata, never estimated from the "
+    "log: one user's data would then change how other rows count. A wrong one makes answers worse. The bound "
+    "on one row's contribution holds for any propensity."
 )
 PARTS_OF_LOGS = unchecked(
     "logs in parts",

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dpbandits._cells import array_of, as_objects
 from dpbandits._checks import kind_of
 from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -21,7 +22,9 @@ from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.ties import first_best
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
+from dpbandits.tables.frames import read_table
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
 
@@ -45,6 +48,12 @@ ALONE = (
 )
 
 SHAPES = ("increasing", "decreasing")
+
+FUNCTIONS = ("value", "shape", "bounds")
+"""Attributes of `Actions` that are public functions."""
+
+ON_STEP = 1e-6
+"""Largest distance of a logged number from a step that it counts as, as a share of its range."""
 
 
 class ActionCurve(NamedTuple):
@@ -156,6 +165,11 @@ class Actions(Configured):
 
     # -- the grid -------------------------------------------------------------------------------
 
+    @property
+    def functions(self) -> list[str]:
+        """Names of those of value, shape and bounds that are given."""
+        return [name for name in FUNCTIONS if getattr(self, name) is not None]
+
     @cached_property
     def steps(self) -> tuple[tuple[Label, ...], ...]:
         """Values of every column."""
@@ -219,6 +233,85 @@ class Actions(Configured):
     def arms(self) -> Arms:
         """The actions as arms."""
         return Arms(self.labels)
+
+    # -- logged actions -------------------------------------------------------------------------
+
+    def located(self, logged: Any, *, between: bool) -> IntArray:
+        """Return the codes (n,) of logged actions, -1 for an action that cannot be read.
+
+        Every cell is read by itself. A number outside its `Range` cannot be read, or is replaced by the
+        nearer bound if the column was declared with `clip=True`.
+
+        Args:
+            logged: Table or mapping with the action columns, or n dicts; for one column also its cells (n,).
+            between: True if a number between two steps of a `Range` counts as the nearer step, and the
+                middle as the upper one. False if it cannot be read.
+
+        Raises:
+            InvalidData: A column is missing, or columns have different lengths.
+
+        Example:
+            >>> from dpbandits.tables import Range
+            >>> prices = Actions(Range(1, 5, steps=3))
+            >>> prices.located([1, 3.9, 4, 7], between=True).tolist()
+            [0, 1, 2, -1]
+            >>> prices.located([1, 3.9, 4, 7], between=False).tolist()
+            [0, -1, -1, -1]
+        """
+        cells = self._cells(logged)
+        if len({len(own) for own in cells}) > 1:
+            raise InvalidData("the action columns have different lengths")
+        found, known = np.zeros(len(cells[0]), dtype=np.int64), np.ones(len(cells[0]), dtype=np.bool_)
+        for own, column, size in zip(cells, self.schema.columns.values(), self.sizes, strict=True):
+            places = column.points(own)
+            if not isinstance(column, Categories):
+                places = places * (size - 1)
+            readable = np.isfinite(places)
+            places = np.where(readable, places, 0.0)
+            codes = np.floor(places + 0.5).astype(np.int64)
+            if not between:
+                readable &= np.abs(places - codes) <= ON_STEP * (size - 1)
+            found, known = found * size + codes, known & readable
+        return np.where(known, found, -1)
+
+    def _cells(self, logged: Any) -> list[Any]:
+        """Return the logged cells (n,) of every column."""
+        names = self.schema.names
+        if not isinstance(logged, Mapping) and len(names) == 1 and not hasattr(type(logged), "columns"):
+            return [logged if isinstance(logged, Coded) else array_of(logged, flat=True)]
+        if isinstance(logged, list | tuple):  # a dict for each row, as decisions show them
+            rows = [row if isinstance(row, dict) else {} for row in logged]
+            return [as_objects([row.get(name) for row in rows]) for name in names]
+        held = read_table(logged)
+        missing = [name for name in names if name not in held.names]
+        if missing:
+            raise InvalidData(f"the table lacks the action columns {missing}")
+        cells = [held.column(name) for name in names]
+        return [own if isinstance(own, Coded) else array_of(own, flat=True) for own in cells]
+
+    @property
+    def even_density(self) -> float:
+        """Density of evenly drawn actions: per unit of every `Range`, and a probability for the others."""
+        spans = [
+            column.span if isinstance(column, Range) else float(size)
+            for column, size in zip(self.schema.columns.values(), self.sizes, strict=True)
+        ]
+        return 1.0 / math.prod(spans)
+
+    def even_shares(self, *, between: bool) -> FloatArray:
+        """Return the shares (K,) of all actions if actions are drawn evenly.
+
+        Args:
+            between: True if numbers are drawn from the whole `Range` and count as the nearer step: half as
+                many are nearest to the first or last step. False if steps are drawn.
+        """
+        shares = np.ones(1)
+        for column, size in zip(self.schema.columns.values(), self.sizes, strict=True):
+            own = np.ones(size)
+            if between and isinstance(column, Range):
+                own[[0, -1]] = 0.5
+            shares = np.multiply.outer(shares, own / own.sum()).ravel()
+        return shares
 
     # -- the rule that chooses ------------------------------------------------------------------
 

@@ -13,18 +13,20 @@ import numpy as np
 
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE, context_kernel
 from dpbandits.models.kernels import Indicator, Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.tables import Categories, Cycle, Schema
+from dpbandits.tables import Actions, Categories, Cycle, Schema
 from dpbandits.tables.columns import Column
 from dpbandits.tables.menu import Menu
 
 __all__ = [
     "ARM_CORRELATION",
     "CELLS",
+    "actions_in",
     "bins_a_side",
     "cells_of",
     "law_of",
@@ -55,13 +57,21 @@ MOST_CONTEXTS = 1 << 14
 
 
 def people_menu(
-    contexts: Schema | ContextLaw | CellMeasure, *, arms: Sequence[Label] | None, actions: CellMeasure | None
+    contexts: Schema | ContextLaw | CellMeasure,
+    *,
+    arms: Sequence[Label] | None,
+    actions: Any = None,
+    reward_range: RewardRange | None = None,
 ) -> Menu | None:
-    """Return the menu of contexts and arms, or None if there are actions.
+    """Return the menu of contexts and arms or a grid of actions, or None if actions are cells.
 
     Raises:
         InvalidParameter: Arguments do not fit together.
     """
+    if isinstance(actions, Actions | Schema | Column):
+        if arms is not None or not isinstance(contexts, Schema):
+            raise InvalidParameter("pass actions=Range(...) beside contexts=Schema(...), and no arms=")
+        return Menu(contexts=contexts, actions=Actions.of(actions), reward_range=reward_range)
     if not isinstance(contexts, Schema) and arms is None:
         return None
     if actions is not None:
@@ -69,7 +79,7 @@ def people_menu(
     if not isinstance(contexts, Schema):
         raise InvalidParameter("pass arms= with contexts=Schema(...), or actions= with a law of contexts")
     if arms is None:
-        raise InvalidParameter("contexts=Schema(...) needs arms=")
+        raise InvalidParameter("contexts=Schema(...) needs arms= or actions=Range(...)")
     return Menu(contexts=contexts, arms=arms)
 
 
@@ -77,7 +87,7 @@ def cells_of(
     contexts: Schema | ContextLaw | CellMeasure,
     *,
     arms: Sequence[Label] | None,
-    actions: CellMeasure | None,
+    actions: Any,
     kernel: Kernel | None,
 ) -> tuple[Menu | None, ContextLaw, CellMeasure, Kernel]:
     """Return menu, law of contexts, actions and kernel, in cells, from a policy's arguments.
@@ -111,7 +121,14 @@ def people_config(config: dict[str, Any], menu: Menu | None) -> dict[str, Any]:
     """Return a policy's configuration, with schema and arms instead of the cells made from them."""
     unused = "arms" if menu is None else "actions"
     schema = {} if menu is None else {"contexts": menu.contexts.to_config()}
+    if menu is not None and menu.actions is not None:
+        unused, schema = "arms", schema | {"actions": menu.actions.to_config()}
     return {name: value for name, value in config.items() if name != unused} | schema
+
+
+def actions_in(config: Mapping[str, Any]) -> CellMeasure | Actions:
+    """Return the actions of a configuration: a grid, which has a schema, or cells."""
+    return Actions.from_config(config) if "schema" in config else CellMeasure.from_config(config)
 
 
 def bins_a_side(ranges: int, *, taken: int = 1) -> int:
@@ -154,7 +171,7 @@ def _cells_of_column(column: Column, side: int) -> CellMeasure:
 
 
 def measure_of(menu: Menu) -> CellMeasure:
-    """Return the arms' codes, explored equally often."""
+    """Return the codes of arms or actions, explored equally often."""
     return CellMeasure.finite(np.arange(menu.n_arms, dtype=np.float64))
 
 

@@ -32,6 +32,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.budget import Cost, cost_of, together
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.foresight import FLAT_POINTS, flat_column
+from dpbandits.central.logged.action_tables import UNSAID, WEIGHTED_BOUND, ActionTableRelease, Logged
 from dpbandits.central.logged.calibration import (
     ExpectedError,
     NothingToLearn,
@@ -39,6 +40,7 @@ from dpbandits.central.logged.calibration import (
 )
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.people import (
+    actions_in,
     cells_of,
     law_or_schema,
     measure_of,
@@ -73,7 +75,8 @@ from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import in_turn
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
+from dpbandits.tables.columns import Column, Range
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.owners import Owners
 
@@ -123,6 +126,16 @@ class ExploreTuning(Configured):
             from it. With weights well above 1, a larger bound has less bias and more noise.
         ridge: Regularisation tau for answers and `publish()`, instead of the rule's choice for each.
         tolerance: See `EigenFeatures`.
+        logged: How logged actions were drawn; required for a grid of actions, and only for it:
+
+            - "steps": every step was equally likely, as `ExploreThenCommit.explore` draws them.
+            - "numbers": numbers were drawn evenly from each `Range`.
+            - "propensities": `learn` gets the chance of every row's step.
+            - "densities": `learn` gets densities as `propensities`. A density is per unit of every `Range`,
+              and a probability for the other columns. There is at least one `Range`.
+
+            With "numbers" and "densities" a number between two steps counts as the nearer one. Otherwise its
+            row counts zero.
     """
 
     release: ReleaseName | None = None
@@ -132,6 +145,7 @@ class ExploreTuning(Configured):
     bound: float | None = None
     ridge: float | None = None
     tolerance: float = DEFAULT_TOLERANCE
+    logged: Logged | None = None
 
     def __post_init__(self) -> None:
         _checks.number(self.tolerance, name="tolerance")
@@ -140,6 +154,8 @@ class ExploreTuning(Configured):
                 _checks.number(given, name=name, exclusive=False)
         if self.release is not None:
             _checks.one_of(self.release, get_args(ReleaseName), name="release")
+        if self.logged is not None:
+            _checks.one_of(self.logged, get_args(Logged), name="logged")
 
 
 def release_for(
@@ -147,7 +163,9 @@ def release_for(
 ) -> ReleaseName:
     """Return the default kind of release: a rule that uses public arguments only.
 
-    Actions get features. Contexts and arms get marginal tables, except in these cases, which get features:
+    Cells of actions get features. A grid of actions gets marginal tables.
+
+    Contexts and arms get marginal tables, except in these cases, which get features:
 
     - delta is 0 and single answers are wanted;
     - delta is above 0 and tables leave out a third of the columns or more (see `tables_hold`);
@@ -158,12 +176,35 @@ def release_for(
         of_cells: True if a kernel, or parts of epsilon for answers and publishing, were passed.
         publishes: True if only `publish()` will be used, also with delta 0.
     """
+    if menu is not None and menu.actions is not None:
+        return "marginals"
     own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
         return "features"
     if privacy.delta == 0.0:
         return "marginals" if publishes else "features"
     return "marginals" if tables_hold(menu.contexts.domain) else "features"
+
+
+def _logged(menu: Menu | None, tuning: ExploreTuning) -> Logged | None:
+    """Return `tuning.logged`, None for arms; raise InvalidParameter if the tuning does not fit the menu."""
+    actions = None if menu is None else menu.actions
+    if actions is None:
+        if tuning.logged is not None:
+            raise InvalidParameter("logged: is for a grid of actions, such as actions=Range(1, 20)")
+        return None
+    if tuning.release == "features":
+        raise InvalidParameter("release='features' is for arms: a grid of actions has marginal tables")
+    if tuning.logged is None:
+        raise InvalidParameter(UNSAID)
+    if tuning.logged in ("numbers", "densities"):
+        ranges = [isinstance(column, Range) for column in actions.schema.columns.values()]
+        if not any(ranges):
+            raise InvalidParameter(
+                f"logged={tuning.logged!r} needs a column of actions with Range: pass 'steps', or "
+                "'propensities' of the rows' steps"
+            )
+    return tuning.logged
 
 
 class ExploreThenCommit(KeptPolicy):
@@ -174,7 +215,10 @@ class ExploreThenCommit(KeptPolicy):
             With a `Schema`, marginal tables count contexts, and features assume that they are uniform. A
             measure counts as public knowledge.
         arms: Labels of the arms, with a `Schema`: strings, numbers or booleans.
-        actions: Public actions and the law they are explored with, instead of arms.
+        actions: Instead of arms, a grid of numbers or categories beside a `Schema`: `Range(1, 20)`, a
+            `Schema` of one to three columns, or `Actions`. Rewards are then outcomes, and the published
+            function chooses the highest value. Or cells of actions and the law they are explored with,
+            beside a law of contexts.
         kernel: Public kernel over (action, context) columns, actions first. A lengthscale is a share of the
             range of each column. It may be left out with contexts and arms. Marginal tables then learn main
             effects and interactions. Features (`ExploreTuning.release`) then assume that similar contexts
@@ -225,7 +269,7 @@ class ExploreThenCommit(KeptPolicy):
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **KeptPolicy.config_parsers,
         "contexts": law_or_schema,
-        "actions": CellMeasure.from_config,
+        "actions": actions_in,
         "tuning": ExploreTuning.from_config,
     }
 
@@ -234,7 +278,7 @@ class ExploreThenCommit(KeptPolicy):
         *,
         contexts: Schema | ContextLaw | CellMeasure,
         arms: Sequence[Label] | None = None,
-        actions: CellMeasure | None = None,
+        actions: Actions | Schema | Column | CellMeasure | None = None,
         kernel: Kernel | None = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
@@ -242,18 +286,22 @@ class ExploreThenCommit(KeptPolicy):
         tuning: ExploreTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
-        self.menu = people_menu(contexts, arms=arms, actions=actions)
+        span = RewardRange.of(reward_range)
+        self.menu = people_menu(contexts, arms=arms, actions=actions, reward_range=span)
         check_kinds(privacy=privacy, noise=options.get("noise"))
         tuning = tuned(tuning, ExploreTuning)
         parts = kernel, tuning.publish_epsilon, tuning.answer_epsilon
         of_cells = any(given is not None for given in parts)
         kind = tuning.release or release_for(self.menu, privacy, tuning, of_cells=of_cells, publishes=False)
         tuning = replace(tuning, release=kind)
+        logged = _logged(self.menu, tuning)
         rows = _checks.integer(horizon, name="horizon")
         if rows > MOST_ROUNDS:
             raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
         centre, widest = reference_of(tuning.reference, self.reward_range)
+        if logged in ("propensities", "densities"):
+            widest *= WEIGHTED_BOUND
         bound = widest if tuning.bound is None else _checks.scale(tuning.bound, name="bound")
         self.tuning = replace(tuning, reference=centre, bound=bound)
         shared: dict[str, Any] = {
@@ -271,15 +319,16 @@ class ExploreThenCommit(KeptPolicy):
             if kind == "marginals":
                 menu = self._of_tables(of_cells=of_cells)
                 self.kernel, self.actions, self.contexts = None, measure_of(menu), menu.contexts
-                tables = TableRelease(
-                    menu=menu,
-                    privacy=privacy,
-                    noise=self.noise,
-                    seed=self.seed,
-                    reward_range=self.reward_range,
-                    bound=bound,
-                    horizon=rows,
-                )
+                public: dict[str, Any] = {
+                    "menu": menu,
+                    "privacy": privacy,
+                    "noise": self.noise,
+                    "seed": self.seed,
+                    "reward_range": self.reward_range,
+                    "bound": bound,
+                    "horizon": rows,
+                }
+                tables = ActionTableRelease(**public, logged=logged) if logged else TableRelease(**public)
                 self.features, self.calibration = tables.features, TableCalibration.planned(tables)
                 self.unsafe_rules = TableRules(
                     actions=self.actions, tables=tables, caps=self.calibration.caps, **shared, **counted
@@ -348,7 +397,12 @@ class ExploreThenCommit(KeptPolicy):
         release = self.calibration.release
         if isinstance(release, TableRelease):
             found = logged_tables_guarantee(
-                self.privacy, release.shares, records=release.records(), setting=setting
+                self.privacy,
+                release.shares,
+                records=release.records(),
+                setting=setting,
+                logged=self.tuning.logged,
+                functions=release.functions,
             )
         else:
             found = explore_guarantee(
@@ -395,11 +449,13 @@ class ExploreThenCommit(KeptPolicy):
         which weights rows by them.
 
         Returns:
-            Points (n,), or (n, d) if they have several columns; with a menu a list of labels.
+            Points (n,), or (n, d) if they have several columns; with a menu a list of labels or actions.
         """
         uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
         cells = self.actions.cells_at(uniforms)
         if self.menu is not None:
+            if self.menu.actions is not None:
+                return [self.menu.actions.choice(cell) for cell in cells.tolist()]
             return [self.menu.arms.labels[cell] for cell in cells.tolist()]
         points = self.actions.points[cells]
         return points[:, 0] if self.actions.dim == 1 else points

@@ -138,14 +138,19 @@ class RowRules(ABC):
                 f"propensities of shape {chances.shape}: expected one of each per row"
             )
         values, readable = self.reward_range.within(told)
-        readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
+        even, most = self._even(np.maximum(action_cells, 0))
+        readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= most)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scaled: FloatArray = (values - self.reference) / self.bound
             if propensities is not None:
-                weights = self.actions.weights[np.maximum(action_cells, 0)] / chances
+                weights = even / chances
                 # avoids NaN: a weight may be as large as float64 allows, and zero times it is zero
                 scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
         return action_cells, np.where(readable, scaled, 0.0), np.asarray(readable)
+
+    def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
+        """Return the propensity of actions in cells (n,) if all were drawn evenly, and the largest one."""
+        return self.actions.weights[cells], 1.0
 
     def _action_cells(self, actions: Any) -> IntArray:
         """Return the cells (n,) of actions, -1 for an action in no cell.
@@ -236,7 +241,8 @@ class Shard:
             actions: Points; with a menu, labels of arms.
             rewards: Rewards in the reward range, or clipped to it.
             propensities: Chances (n,) of the rows' actions, by a public function of public strata. Leave them
-                out if actions were drawn from the law of actions.
+                out if actions were drawn from the law of actions. For a grid of actions, see
+                `ExploreTuning.logged`.
             users: User ids (n,) of the rows. A row without a readable id is surplus.
 
         Raises:

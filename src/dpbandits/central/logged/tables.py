@@ -88,17 +88,17 @@ from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import CorruptState
-from dpbandits.models.features.mercer import ArmFeatures
+from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.marginals import (
     BINS,
     MOST_CELLS,
-    ArmWeights,
     Counts,
     Design,
     EffectFeatures,
     Law,
     Relevance,
     Tables,
+    WeightedPeople,
     all_pairs,
     best_design,
     coarse,
@@ -114,7 +114,7 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables.menu import Menu
 
-__all__ = ["TableCalibration", "TableRelease", "TableRules"]
+__all__ = ["TableCalibration", "TableRelease", "TableRules", "expected_loss"]
 
 _UNITS = round(1.0 / REWARD_UNIT)
 
@@ -187,7 +187,7 @@ The first is for all arms together while tables are read; the second is for each
 saved. Measured with five columns of 200 categories, 2 and 30 arms.
 """
 
-_EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
+EXPECTED_PEOPLE, EXPECTED_DRAWS = 400, 24
 """Numbers of simulated users and of simulated functions for expected errors."""
 
 
@@ -220,12 +220,38 @@ class TableRelease:
         """Raise `InvalidParameter` if no noise fits the promise, or the tables do not fit into memory."""
         levels = [part.n_arms for part in self.menu.domain.parts[:-1] if isinstance(part, Arms)]
         # Check this before the tables of components, which may not fit: the weights of categories are known.
-        squares = SQUARES + SQUARES_AN_ARM * self.menu.n_arms
+        squares = SQUARES + SQUARES_AN_ARM * (self.n_rows if self.menu.actions is None else 1)
         check_fits(FLOAT * squares * sum(levels) ** 2, instead="take fewer categories or arms")
         if isinstance(self.shares, TableNoise):
             self.shares.sum_rate(self.sensitivity)
 
+    @property
+    def functions(self) -> list[str]:
+        """Names of the public functions of actions that are applied to releases."""
+        return []
+
+    def codes(self, arms: Any) -> IntArray:
+        """Return the codes (n,) of logged arms, -1 for an unknown one."""
+        return self.menu.cells(arms)
+
+    def check_weights(self, *, given: bool) -> None:
+        """Raise InvalidData if propensities are given, or not given, contrary to what is declared."""
+
+    def even_propensity(self, codes: IntArray) -> tuple[FloatArray | float, float]:
+        """Return the propensity of these arms if all were equally likely, and the largest valid one."""
+        return 1.0 / self.menu.n_arms, 1.0
+
     # -- what is public before any data -----------------------------------------------------------
+
+    @cached_property
+    def row_of(self) -> IntArray:
+        """Row (K,) of the reward tables that each arm adds to."""
+        return np.arange(self.menu.n_arms)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of a reward table."""
+        return int(self.row_of.max()) + 1
 
     @cached_property
     def _plain_law(self) -> Law:
@@ -242,7 +268,7 @@ class TableRelease:
 
     def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
         tables = len(law.tables)
-        entries = self._touched(self.menu.n_arms * MOST_PAIRED + self._most_counted(law), groups + tables)
+        entries = self._touched(self.n_rows * MOST_PAIRED + self._most_counted(law), groups + tables)
         return VectorNoise.planned(
             self.privacy, self.noise, units=_UNITS, sums=groups, counts=tables, entries=entries
         )
@@ -296,9 +322,13 @@ class TableRelease:
         return _base(self.menu, pairs=pairs)
 
     @cached_property
-    def features(self) -> ArmFeatures:
-        """Features, the same for every arm."""
-        return ArmFeatures(base=self.base, arm_column=self.menu.contexts.dim, n_arms=self.menu.n_arms)
+    def features(self) -> Features:
+        """Features of a context and an arm."""
+        return self._features_of(self.base)
+
+    def _features_of(self, base: EffectFeatures) -> Features:
+        """Return the features with these of contexts, the same for every arm."""
+        return ArmFeatures(base=base, arm_column=self.menu.contexts.dim, n_arms=self.menu.n_arms)
 
     @cached_property
     def law(self) -> Law:
@@ -429,7 +459,7 @@ class TableRelease:
 
     def _entries(self, sizes: tuple[int, ...], design: Design) -> tuple[int, int]:
         sums, counts = self._tables(sizes, design)
-        return self.menu.n_arms * sums.n_cells, counts.n_cells
+        return self.n_rows * sums.n_cells, counts.n_cells
 
     @property
     def size(self) -> int:
@@ -448,8 +478,8 @@ class TableRelease:
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
         """Return entries (n, q) of sums and (n, t) of counts that rows add to, by fine levels and arms."""
         sums, counts = self._places
-        found = arms[:, None] * sums.n_cells + sums.locate(levels)
-        return found, self.menu.n_arms * sums.n_cells + counts.locate(levels)
+        found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)
+        return found, self.n_rows * sums.n_cells + counts.locate(levels)
 
     # -- the release ------------------------------------------------------------------------------
 
@@ -460,7 +490,7 @@ class TableRelease:
             The sums in the cells of the design, the counts of every single column in fine levels, and the
             counts of pairs.
         """
-        shares, arms, alone = self.shares, self.menu.n_arms, sum(self.fine)
+        shares, rows, alone = self.shares, self.n_rows, sum(self.fine)
         ends, tables = self._entries(self.fine, self.design)[0], self.law.tables[len(self.fine) :]
         counts = sums[ends:] // _UNITS  # numbers of users: every row added U
         margins, none = counts[:alone], np.zeros(0, dtype=np.int64)
@@ -470,7 +500,7 @@ class TableRelease:
             margins = margins + shares.on_counts(alone, self.noise, number=0)
         levels = self._cut(margins).levels  # from here on, tables depend on the first release
         own = [(group, tuple(self.design.bins[j] for j in group)) for group in self.design.groups]
-        rewards = self._together(sums[:ends].reshape(arms, -1), own, levels).ravel()
+        rewards = self._together(sums[:ends].reshape(rows, -1), own, levels).ravel()
         pairs = self._together(counts[None, alone:], [(one.columns, one.bins) for one in tables], levels)[0]
         if isinstance(shares, VectorNoise):
             rest = shares.released(rewards, pairs, self.noise)
@@ -540,11 +570,11 @@ class TableRelease:
             released: Result of `release`.
             reference, bound: Values that rows were summed with.
         """
-        cut = self._cut(released[self.menu.n_arms * self.design.n_cells :][: sum(self.fine)])
-        weights = self._read(released, cut, reference, bound / self.reward_range.width)
+        cut = self._cut(released[self.n_rows * self.design.n_cells :][: sum(self.fine)])
+        mean, factor = self._read(released, cut, reference, bound / self.reward_range.width)
         ordered = zip(cut.ends, self.fine, self.base.effects.ordered, strict=True)
         cuts = [ends / size for ends, size, is_range in ordered if is_range]
-        return weights.mean, weights.factor, np.array(cuts).reshape(-1, BINS - 1)
+        return mean, factor, np.array(cuts).reshape(-1, BINS - 1)
 
     def published(self, learned: tuple[FloatArray, ...], guarantee: Guarantee) -> PublishedPosterior:
         """Return the result of `learned` as a published function.
@@ -553,37 +583,52 @@ class TableRelease:
             InvalidParameter: The cuts are invalid.
         """
         mean, factor, cuts = learned
-        features = self.features
-        if self.fine != self.base.effects.sizes:
+        base = self.base
+        if self.fine != base.effects.sizes:
             left = iter(cuts.tolist())
-            own = [tuple(next(left)) if ordered else () for ordered in self.base.effects.ordered]
-            base = EffectFeatures(domain=self.base.domain, pairs=self.base.pairs, fine=True, cuts=own)
-            features = ArmFeatures(base=base, arm_column=self.menu.contexts.dim, n_arms=self.menu.n_arms)
+            own = [tuple(next(left)) if ordered else () for ordered in base.effects.ordered]
+            base = EffectFeatures(domain=base.domain, pairs=base.pairs, fine=True, cuts=own)
+        features = self._features_of(base)
         return PublishedPosterior(
             menu=self.menu,
             domain=self.menu.domain,
             reward_range=self.reward_range,
             features=features,
-            posterior=EffectPosterior.of_arms(mean, factor, features),
+            posterior=self._posterior(mean, factor, features),
             weight_variance=features.scale**2,
             guarantee=guarantee,
         )
 
-    def _read(self, released: IntArray, cut: "_Cut", reference: float, unit: float) -> ArmWeights:
-        """Return the posterior of every arm's weights, with deviations that cover bias."""
-        arms, cells, effects = self.menu.n_arms, self.design.n_cells, self.base.effects
-        sums = released[: arms * cells].reshape(arms, cells) * (REWARD_UNIT * unit)
+    def _posterior(self, mean: FloatArray, factor: FloatArray, features: Any) -> EffectPosterior:
+        """Return the law of the weights of `features` from the result of `_read`."""
+        return EffectPosterior.of_arms(mean, factor, features)
+
+    def _told(
+        self, released: IntArray, cut: "_Cut", unit: float
+    ) -> tuple[Any, float, Counts, WeightedPeople]:
+        """Return sums (rows, cells) in widths of the range, the number of logged rows, counts and a sample.
+
+        The counts are those of contexts, and the weighted sample represents all users.
+        """
+        rows, cells, effects = self.n_rows, self.design.n_cells, self.base.effects
+        sums = released[: rows * cells].reshape(rows, cells) * (REWARD_UNIT * unit)
         columns = len(self.fine)
-        counted = self._apart(released[arms * cells :], (*self.fine, *self.law.cells[columns:]))
+        counted = self._apart(released[rows * cells :], (*self.fine, *self.law.cells[columns:]))
         counts = np.concatenate([*cut.sums, *counted[columns:]])
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every column is sampled evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
-        rows = self._rows_counted(counted)
-        nobody = Counts.none(effects.sizes)
-        told = nobody.given(self.law, counts, people=rows, sd=self.shares.sd)
-        sample = told.described(even, cut.laws)
-        phi, given = effects(sample.levels), rows / arms * sample.weights
+        people = self._rows_counted(counted)
+        told = Counts.none(effects.sizes).given(self.law, counts, people=people, sd=self.shares.sd)
+        return sums, people, told, told.described(even, cut.laws)
+
+    def _read(
+        self, released: IntArray, cut: "_Cut", reference: float, unit: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and factor of every arm's weights, with deviations that cover bias."""
+        cells, effects = self.design.n_cells, self.base.effects
+        sums, rows, _, sample = self._told(released, cut, unit)
+        phi, given = effects(sample.levels), rows / len(sums) * sample.weights
         inside = self.design.indicators(sample.levels)
         people = np.asarray(inside @ given)
         # All arms have the same contexts here: errors of the counts cancel in differences between arms.
@@ -602,7 +647,36 @@ class TableRelease:
         covariance = WIDER**2 * factor @ factor.T
         covariance[0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
         factors = np.broadcast_to(np.linalg.cholesky(covariance), weights.factor.shape)
-        return ArmWeights(weights.mean, factors, weights.relevance)
+        return weights.mean, factors
+
+    def expected_error(self) -> ExpectedError:
+        """Return the expected loss, in reward units, on random functions; no data is used."""
+        effects, arms = self.base.effects, self.menu.n_arms
+        coins, shape = PublicCoins(0), (EXPECTED_DRAWS, 2, arms, effects.n_weights)
+        prior = EXPECTED_SHARE * Relevance.prior(effects).variances[effects.term_of]
+        left = left_variances(
+            effects,
+            self.design,
+            variance=prior,
+            people=self._rows_an_arm,
+            noise_variance=self.sum_variance,
+            reward_variance=self._variance,
+        )
+        normals = coins.normal("usca/expected-tables", 0, EXPECTED_DRAWS, 2 * arms * effects.n_weights)
+        normals = normals.reshape(shape)
+        phi = effects(self._expected_levels())
+        learned = np.sqrt(prior - left) * normals[:, 0]
+        truth = learned + np.sqrt(left) * normals[:, 1]
+        beyond = coins.normal("usca/expected-rest", 0, EXPECTED_DRAWS, arms * EXPECTED_PEOPLE)
+        scores, means = learned @ phi.T, truth @ phi.T  # (draws, K, people)
+        means = means + REMAINDER * beyond.reshape(means.shape)
+        return expected_loss(self.reward_range.width * means, scores.argmax(axis=1))
+
+    def _expected_levels(self) -> IntArray:
+        """Return the levels (n, d) of public simulated users."""
+        sizes = self.base.effects.sizes
+        uniforms = PublicCoins(0).uniform("usca/expected-people", 0, EXPECTED_PEOPLE, len(sizes))
+        return np.asarray((uniforms * np.array(sizes)).astype(np.int64))
 
     def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
         """Estimate the number of rows from noisy counts; the horizon unless the counts contradict it.
@@ -634,6 +708,14 @@ class _Cut(NamedTuple):
     laws: list[FloatArray]
 
 
+def expected_loss(means: FloatArray, chosen: IntArray) -> ExpectedError:
+    """Return the loss of chosen arms (draws, n) against the best ones, from true means (draws, K, n)."""
+    best = means.max(axis=1)
+    losses = (best - np.take_along_axis(means, chosen[:, None, :], axis=1)[:, 0]).mean(axis=1)
+    random, error = (best - means.mean(axis=1)).mean(), losses.std(ddof=1) / np.sqrt(len(losses))
+    return ExpectedError(float(losses.mean()), float(random), float(error))
+
+
 def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> EffectFeatures:
     return EffectFeatures(domain=Product(*menu.domain.parts[:-1]), pairs=pairs, fine=True)
 
@@ -651,7 +733,12 @@ class TableRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return levels and arm (n, d + 1), increments of sums and counts (n, 2), and readable rows (n,)."""
+        """Return levels and arm (n, d + 1), increments of sums and counts (n, 2), and readable rows (n,).
+
+        Raises:
+            InvalidData: As in the base class, or propensities do not fit what is declared about the log.
+        """
+        self.tables.check_weights(given=propensities is not None)
         points = self.tables.menu.points(contexts)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
         chosen, scaled, valued = self.weighted(len(points), actions, rewards, propensities)
@@ -659,6 +746,12 @@ class TableRules(RowRules):
         readable: BoolArray = np.asarray(valued & known)
         added = np.column_stack([np.where(readable, scaled, 0.0), np.where(readable, 1.0, 0.0)])
         return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable
+
+    def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
+        return self.tables.even_propensity(cells)
+
+    def _action_cells(self, actions: Any) -> IntArray:
+        return self.tables.codes(actions)
 
     def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return entries (n, q + t), one in every table, and the value that is added to each."""
@@ -734,36 +827,7 @@ class TableCalibration:
 
     def expected_errors(self) -> dict[str, ExpectedError]:
         """Return the expected loss, in reward units, on random functions; no data is used."""
-        release, effects, arms = self.release, self.release.base.effects, self.release.menu.n_arms
-        coins, shape = PublicCoins(0), (_EXPECTED_DRAWS, 2, arms, effects.n_weights)
-        prior = EXPECTED_SHARE * Relevance.prior(effects).variances[effects.term_of]
-        left = left_variances(
-            effects,
-            release.design,
-            variance=prior,
-            people=release._rows_an_arm,
-            noise_variance=release.sum_variance,
-            reward_variance=release._variance,
-        )
-        normals = coins.normal("usca/expected-tables", 0, _EXPECTED_DRAWS, 2 * arms * effects.n_weights)
-        normals = normals.reshape(shape)
-        uniforms = coins.uniform("usca/expected-people", 0, _EXPECTED_PEOPLE, len(effects.sizes))
-        phi = effects((uniforms * np.array(effects.sizes)).astype(np.int64))
-        learned = np.sqrt(prior - left) * normals[:, 0]
-        truth = learned + np.sqrt(left) * normals[:, 1]
-        beyond = coins.normal("usca/expected-rest", 0, _EXPECTED_DRAWS, arms * _EXPECTED_PEOPLE)
-        scores, means = learned @ phi.T, truth @ phi.T  # (draws, K, people)
-        means = means + REMAINDER * beyond.reshape(means.shape)
-        best = means.max(axis=1)
-        chosen = np.take_along_axis(means, scores.argmax(axis=1)[:, None, :], axis=1)[:, 0]
-        losses, width = (best - chosen).mean(axis=1), release.reward_range.width
-        return {
-            "publish": ExpectedError(
-                width * float(losses.mean()),
-                width * float((best - means.mean(axis=1)).mean()),
-                width * float(losses.std(ddof=1) / np.sqrt(_EXPECTED_DRAWS)),
-            )
-        }
+        return {"publish": self.release.expected_error()}
 
     def diagnostics(self) -> dict[str, Any]:
         """Return public numbers of the tables."""

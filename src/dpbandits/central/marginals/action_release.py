@@ -32,7 +32,7 @@ from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 
-__all__ = ["ActionRelease"]
+__all__ = ["ActionRelease", "number_of_bins", "pays"]
 
 FIRST_SHARES, PEOPLE = (0.03, 0.1, 1.0 / 3.0), 400.0
 """Shares of the horizon that bound the first block, and its users at epsilon 1.
@@ -53,9 +53,6 @@ The usual number is multiplied by the power of epsilon times users over 10,000.
 FREEDOM = 3.0
 """Functions of the action that all bins together tell most about, where tables are chosen."""
 
-FUNCTIONS = ("value", "shape", "bounds")
-"""Attributes of `Actions` that are public functions."""
-
 CAUTION, MOST_CAUTION, CAUTION_POWER = 0.3, 1.3, -0.9
 """Deviations of its posterior by which the gain of deciding by context has to exceed zero.
 
@@ -63,6 +60,22 @@ The first number holds at epsilon times users of 10,000. It is multiplied by the
 10,000, and it is at most the second number. Below, everybody gets the action that is best on average over
 users. The gain and its deviation are computed from releases.
 """
+
+
+def number_of_bins(told: float) -> int:
+    """Return the number of bins of the actions, from epsilon times users over 10,000."""
+    wanted: float = BINS * told**BINS_POWER
+    return round(min(max(wanted, FEWEST_BINS), MOST_BINS))
+
+
+def pays(gain: FloatArray, told: float) -> bool:
+    """Return True if draws (S,) of the gain of deciding by context show that it pays; see `CAUTION`.
+
+    Args:
+        gain: Result of `ActionBelief.gain`.
+        told: Epsilon times users, over 10,000.
+    """
+    return bool(gain.mean() > min(MOST_CAUTION, CAUTION * told**CAUTION_POWER) * gain.std())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,8 +127,7 @@ class ActionRelease(MarginalRelease):
         return privacy.epsilon / privacy.rounds_per_user * (self._setup.horizon or 10_000) / 10_000
 
     def _rows(self, block: int) -> IntArray:
-        bins = round(min(max(BINS * self._told**BINS_POWER, FEWEST_BINS), MOST_BINS))
-        return self._own.across.basis.bins(bins)
+        return self._own.across.basis.bins(number_of_bins(self._told))
 
     def _census_people(self) -> int:
         return 0
@@ -222,9 +234,7 @@ class ActionRelease(MarginalRelease):
             return True
         normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
         draws = self._own.of_actions(posterior.sample_weights(normals)) / effect_features(self.features).ratio
-        gain = belief.gain(draws)
-        caution = min(MOST_CAUTION, CAUTION * self._told**CAUTION_POWER)
-        return bool(gain.mean() > caution * gain.std())
+        return pays(belief.gain(draws), self._told)
 
     def answering(
         self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
@@ -294,7 +304,8 @@ class ActionRelease(MarginalRelease):
         return "its actions are a grid, which is fixed"
 
     def _functions(self) -> list[str]:
-        return [name for name in FUNCTIONS if getattr(self._setup.actions, name, None) is not None]
+        found: list[str] = self._setup.actions.functions
+        return found
 
     def foresight(self) -> Foresight | None:
         """Return None: there is no forecast for actions yet."""

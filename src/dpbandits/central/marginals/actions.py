@@ -238,22 +238,51 @@ class ActionReader:
         sample: WeightedPeople,
         share_sd: float,
     ) -> Iterator[BinSums]:
-        """Yield the tables of every bin of actions.
-
-        Within a bin, an error of a cell's count changes its sum by the mean of reward - centre, which is
-        estimated from all the bin's sums. Centres follow the predictions after the first release; then the
-        mean is near zero, and `LEFT_OVER` allows for the rest.
-        """
+        """Return the tables of every bin of actions, given the beliefs that answered the block's rounds."""
         phi = self.effects(sample.levels)
         allowed = self.rule.actions.allowed(middles(self.effects, sample.levels))
         chances = np.zeros((len(phi), len(bins)))
         for share, theirs in answered:
             chances += share * theirs.chances(phi, allowed)
         given = told.people * sample.weights[:, None] * chances  # (M, K)
+        return self.bin_sums(
+            told,
+            bins,
+            sample,
+            share_sd,
+            given=given,
+            centred=given * (belief.outcomes(phi) - 0.5),
+            variance=VARIANCE if belief.draws is None else LATER_VARIANCE,
+        )
+
+    def bin_sums(
+        self,
+        told: Heard,
+        bins: IntArray,
+        sample: WeightedPeople,
+        share_sd: float,
+        *,
+        given: FloatArray,
+        centred: FloatArray,
+        variance: float,
+    ) -> Iterator[BinSums]:
+        """Yield the tables of every bin of actions.
+
+        Within a bin, an error of a cell's count changes its sum by the mean of reward - centre, which is
+        estimated from all the bin's sums. Centres follow the predictions after the first release; then the
+        mean is near zero, and `LEFT_OVER` allows for the rest.
+
+        Args:
+            told: Release.
+            bins: Bin (K,) of every action.
+            sample: M weighted contexts that represent all users.
+            share_sd: Deviation of the noise of a share of the users in a table of one column.
+            given: Expected numbers (M, K) of users of each sampled context with each action.
+            centred: `given` times the centre less 1/2, (M, K), which is added to the sums.
+            variance: Variance of a row's contribution, in squared widths of the range.
+        """
+        phi = self.effects(sample.levels)
         cells, count = told.design.indicators(sample.levels), int(bins.max()) + 1
-        uniform = belief.draws is None
-        centred = given * (belief.outcomes(phi) - 0.5)
-        variance = VARIANCE if uniform else LATER_VARIANCE
         error = COUNT_ERROR + POOR_LAW * min(1.0, 16.0 * share_sd)
         # Errors of a table's counts leave the number of all users as it is.
         shares, tables = (

@@ -132,14 +132,44 @@ LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most t
 VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to the Euclidean bound"
 
 
+DRAWN = {
+    "steps": "The log was declared to hold steps of the grid that were all equally likely: rows are not "
+    "weighted.",
+    "numbers": "The log was declared to hold numbers drawn evenly between low and high: rows are not "
+    "weighted, and a number counts as the nearer step.",
+    "propensities": "Every row is weighted by 1/K over the chance of its step, K the number of actions. A "
+    "row whose chance is missing or outside (0, 1] counts zero.",
+    "densities": "Every row is weighted by the even density over its own density, and its number counts as "
+    "the nearer step. A row whose density is missing, not positive or not finite counts zero.",
+}
+"""Notes on the weights of rows with actions, by `ExploreTuning.logged`."""
+
+OWN_WEIGHTS = unchecked(
+    "known densities",
+    "Propensities or densities of rows are those of the draw of their own action, and are not estimated from "
+    "the log: one user's data would then change how other rows count.",
+)
+
+
 def logged_tables_guarantee(
     privacy: JointDP,
     shares: TableNoise | VectorNoise,
     *,
     records: Sequence[MechanismRecord],
     setting: Setting,
+    logged: str | None = None,
+    functions: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the guarantee of a log from which one release of tables is the only output."""
+    """Return the guarantee of a log from which one release of tables is the only output.
+
+    Args:
+        privacy: Promise.
+        shares: Noise.
+        records: Uses of noise.
+        setting: Facts about how the policy runs.
+        logged: `ExploreTuning.logged` of a log of actions; None for arms.
+        functions: Public functions of actions that the policy applies: value, shape, bounds.
+    """
     sentences.check_noise_status(setting.status)
     certificate = shares.certificate
     pure, vector = isinstance(certificate, PureDP), isinstance(shares, VectorNoise)
@@ -159,8 +189,12 @@ def logged_tables_guarantee(
             ),
             DRAWN_ONCE,
         ],
-        trusts=[PARTS_OF_LOGS],
-        chosen="columns, arms, reward range, reference, bound, horizon",
+        trusts=[
+            PARTS_OF_LOGS,
+            *([OWN_WEIGHTS] if logged in ("propensities", "densities") else []),
+            *([public_functions(functions)] if functions else []),
+        ],
+        chosen="columns, arms or actions, reward range, reference, bound, horizon",
         asks=False,
     )
     notes = (PURE_NOTE.format(delta=privacy.delta),) if pure and privacy.delta else ()
@@ -175,5 +209,5 @@ def logged_tables_guarantee(
         theorem=why if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=why),
         status=setting.status,
         certificate=certificate,
-        notes=(*notes, PROPENSITIES),
+        notes=(*notes, PROPENSITIES if logged is None else DRAWN[logged]),
     )

@@ -1,0 +1,300 @@
+r"""Marginal tables of a log whose decisions are numbers to choose: prices, doses, bids.
+
+The tables are those of `dpbandits.central.logged.tables`, with bins of the grid of actions in place of arms.
+The law across actions is joint and smooth, as in `dpbandits.central.marginals.actions`.
+
+**Contribution of a row.** Let r be the reward of a row, b the public reference, and B the public bound.
+
+- Rows with densities: p is the density with which the row's action was drawn, and w the density of an even
+  draw. Both are per unit of every `Range`, and probabilities for the other columns.
+- Rows with propensities: p is the chance with which the row's step was drawn, and w = 1/K.
+- Rows whose actions were drawn evenly: w/p = 1.
+
+The row adds the integer
+
+    round(U clip((w/p) (r - b)/B, -1, 1)),  U = 2^20,
+
+to one entry of each of q tables: the cell of its context, in the row of its action's bin. It adds U to one
+entry of each of t tables of counts. Counts are not weighted: they count contexts, and the law of contexts
+does not depend on the actions.
+
+**Sensitivity.** The integer of a row is at most U in size, whatever its density. A row whose density is
+missing, not positive or not finite cannot be read and adds nothing. The row's density, action and context
+decide its entries, and those of no other row. The proof of `dpbandits.central.logged.tables` uses nothing
+else. So the sensitivities are 2 q U k and 2 t k in L1, whatever the numbers of bins and actions. It is
+assumed that no density was estimated from the log, as one row would then change others; the statement lists
+this.
+
+**Expectation.** Before clipping, a cell's sum is in expectation the number of its users times the mean of
+r - b under evenly drawn actions of the bin, for every positive density. Clipping pulls weights above B over
+the largest |r - b| towards zero: a bias, and never a loss of privacy.
+
+A number between steps counts as the nearer step. Where numbers are drawn evenly from a `Range`, half as many
+are nearest to its first or last step, which the reading takes into account (`Actions.even_shares`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from dpbandits._memory import FLOAT, check_fits
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.logged.calibration import ExpectedError
+from dpbandits.central.logged.tables import (
+    BIAS,
+    EXPECTED_DRAWS,
+    EXPECTED_SHARE,
+    WIDER,
+    TableRelease,
+    expected_loss,
+)
+from dpbandits.central.marginals.action_release import FREEDOM, number_of_bins, pays
+from dpbandits.central.marginals.actions import ActionBelief, ActionReader, ActionRule
+from dpbandits.central.marginals.learning import DRAWS, EffectPosterior, Heard
+from dpbandits.domains import Product
+from dpbandits.errors import InvalidData
+from dpbandits.models.features import Features
+from dpbandits.models.marginals import (
+    BINS,
+    EffectFeatures,
+    Evidence,
+    Law,
+    Relevance,
+    WeightedPeople,
+)
+from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.action_features import ActionFeatures
+from dpbandits.models.marginals.actions import ActionEffects, ActionWeights, evidence_of
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.tables import Actions
+
+__all__ = ["UNSAID", "WEIGHTED_BOUND", "ActionTableRelease", "Logged"]
+
+Logged = Literal["steps", "numbers", "propensities", "densities"]
+"""Declaration of how logged actions were drawn.
+
+- "steps": every step of the grid was equally likely.
+- "numbers": numbers were drawn evenly from each `Range`, and may lie between steps.
+- "propensities": every row has the chance with which its step was drawn.
+- "densities": every row has the density with which its number was drawn; numbers may lie between steps.
+"""
+
+UNSAID = (
+    'actions: say how the logged actions were drawn, in tuning=ExploreTuning(logged=...): "propensities" or '
+    '"densities" if every row has one, else "steps" or "numbers" if all steps, or all numbers between low '
+    "and high, were equally likely"
+)
+"""Error for actions without this declaration."""
+
+WEIGHTED_BOUND = 3.0
+"""Default clipping bound of weighted rewards, in units of the largest |reward - reference|.
+
+Rows are not clipped whose action was at least a third as likely as under even draws. It was chosen in short
+trials on other worlds and seeds than those reported; see `reproduction/studies/prices_logs.py`.
+"""
+
+STEPS = 35
+"""Steps of expectation maximisation for the prior variances."""
+
+LEAST = 1e-12
+"""Variance added to every weight: the law of an average over users has fewer dimensions than weights."""
+
+SQUARES = 12
+"""Number of matrices of the joint weights in memory at the same time."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ActionTableRelease(TableRelease):
+    """The mechanism that releases the tables of a log of actions, and the computation of the function.
+
+    Args:
+        logged: Declaration of how the logged actions were drawn.
+    """
+
+    logged: Logged
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidParameter` as the base class does, or if the joint weights do not fit."""
+        super().__post_init__()
+        check_fits(FLOAT * SQUARES * self.across.n_weights**2, instead="take fewer columns or categories")
+
+    @property
+    def actions(self) -> Actions:
+        """Grid of actions."""
+        found: Actions = self.menu.actions  # type: ignore[assignment]
+        return found
+
+    @cached_property
+    def even(self) -> FloatArray:
+        """Shares (K,) of the actions if they are drawn evenly."""
+        return self.actions.even_shares(between=self._between)
+
+    @property
+    def _between(self) -> bool:
+        """True if logged numbers may lie between steps."""
+        return self.logged in ("numbers", "densities")
+
+    @property
+    def functions(self) -> list[str]:
+        """Names of the public functions of actions that are applied to releases."""
+        return self.actions.functions
+
+    def codes(self, arms: Any) -> IntArray:
+        """Return the codes (n,) of logged actions, -1 for an action that cannot be read."""
+        return self.actions.located(arms, between=self._between)
+
+    def check_weights(self, *, given: bool) -> None:
+        """Raise InvalidData if propensities are given, or not given, contrary to `logged`."""
+        if given != (self.logged in ("propensities", "densities")):
+            raise InvalidData(
+                f"propensities: expected {'none' if given else f'the {self.logged} of all rows'}, as the "
+                f'policy was built with ExploreTuning(logged="{self.logged}")'
+            )
+
+    def even_propensity(self, codes: IntArray) -> tuple[FloatArray | float, float]:
+        """Return the propensity, or the density, of evenly drawn actions, and the largest valid one."""
+        if self.logged == "densities":
+            return self.actions.even_density, float(np.finfo(np.float64).max)
+        return 1.0 / self.menu.n_arms, 1.0
+
+    @property
+    def told(self) -> float:
+        """Epsilon of a row times rows, over 10,000."""
+        return self.privacy.epsilon / self.privacy.rounds_per_user * self.horizon / 10_000
+
+    @cached_property
+    def row_of(self) -> IntArray:
+        """Bin (K,) of every action."""
+        return self._basis.bins(number_of_bins(self.told))
+
+    @property
+    def _basis(self) -> ActionBasis:
+        return ActionBasis(tuple(self.actions.sizes), tuple(self.actions.ordered))
+
+    @cached_property
+    def base(self) -> EffectFeatures:
+        """Features of an encoded context, with interactions if the joint weights of all of them fit."""
+        base = EffectFeatures(domain=Product(*self.menu.domain.parts[:-1]), fine=True)
+        if not base.effects.all_pairs_fit(self.menu.n_arms):
+            base = EffectFeatures(domain=base.domain, pairs=(), fine=True)
+        across = ActionEffects.of(base.effects, self._basis)
+        return EffectFeatures(domain=base.domain, pairs=across.effects.pairs, fine=True)
+
+    @cached_property
+    def across(self) -> ActionEffects:
+        """Functions that are learned."""
+        return ActionEffects(self.base.effects, self._basis)
+
+    def _features_of(self, base: EffectFeatures) -> Features:
+        return ActionFeatures(base=base, sizes=self._basis.sizes, ordered=self._basis.ordered)
+
+    @property
+    def _each(self) -> float:
+        """Number of bins that tell about the same functions of the action, where tables are chosen."""
+        return max(1.0, self.n_rows / FREEDOM)
+
+    @property
+    def _rows_an_arm(self) -> float:
+        return self.horizon * self._each / self.n_rows
+
+    def _noise_variance(self, groups: int) -> float:
+        return super()._noise_variance(groups) * self._each
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the result of `learned`: mean and factor of the joint weights, and cuts."""
+        weights = self.across.n_weights
+        return (weights,), (weights, weights), (sum(self.base.effects.ordered), BINS - 1)
+
+    def _posterior(self, mean: FloatArray, factor: FloatArray, features: Any) -> EffectPosterior:
+        ratio = features.ratio
+        return EffectPosterior(
+            mean=ratio * mean,
+            factors=[ratio[:, None] * factor],
+            supports=features.supports,
+            features=features,
+        )
+
+    def _read(
+        self, released: IntArray, cut: Any, reference: float, unit: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and factor of the joint weights, with deviations that cover bias.
+
+        If the release does not show that deciding by context pays, the function is replaced by its average
+        over users, as it is online.
+        """
+        sums, people, counts, sample = self._told(released, cut, unit)
+        centre = (reference - self.reward_range.middle) / self.reward_range.width
+        evidence = self._evidence(self._heard(sums), sample, counts.share_sd, people=people, centre=centre)
+        law = ActionWeights.fitted(self.across, *evidence, self.across.prior, steps=STEPS)
+        belief = ActionBelief(
+            counts=counts,
+            effects=self.base.effects,
+            evidence=Evidence.none(1, 0),
+            mean=self.across.of_actions(law.mean),
+            relevance=Relevance(law.variances),
+            rule=self._rule,
+            sample=sample,
+        )
+        normals = PublicCoins(self.seed).normal("usca/gain", 0, DRAWS, len(law.mean))
+        draws = self.across.of_actions(law.mean + normals @ law.factor.T)
+        if not pays(belief.gain(draws), self.told):
+            law = self.across.averaged(law, belief.mean_features)
+        covariance = WIDER**2 * law.factor @ law.factor.T
+        # Effects outside the model count as an unknown constant, whose weight comes first.
+        covariance[0, 0] += BIAS**2
+        return law.mean, np.asarray(np.linalg.cholesky(covariance + LEAST * np.eye(len(covariance))))
+
+    def expected_error(self) -> ExpectedError:
+        """Return the expected loss, in units of the value, on random functions; no data is used.
+
+        Functions are drawn from the prior, with `EXPECTED_SHARE` of its variances, and then estimated from
+        tables with noise and with the known law of contexts.
+        """
+        across, coins = self.across, PublicCoins(0)
+        levels = self._expected_levels()
+        sample = WeightedPeople(levels, np.full(len(levels), 1.0 / len(levels)))
+        told = self._heard(np.zeros((self.n_rows, self.design.n_cells)))
+        precision, _ = self._evidence(told, sample, 0.0, people=self.horizon, centre=0.0)
+        prior = EXPECTED_SHARE * across.prior
+        factor = ActionWeights.of(across, precision, np.zeros(across.n_weights), prior).factor
+        normals = coins.normal("usca/expected-tables", 0, EXPECTED_DRAWS, 2 * across.n_weights)
+        truth, rest = np.split(normals, 2, axis=1)
+        truth = truth * np.sqrt(across.variances(prior))
+        values, vectors = np.linalg.eigh(precision)
+        seen = truth @ precision + (rest * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        estimate = (seen @ factor) @ factor.T
+        phi, rule = self.base.effects(levels), self._rule
+        means, scores = (
+            np.stack([rule.values(phi @ one.T) for one in across.of_actions(weights)])
+            for weights in (truth, estimate)
+        )
+        return expected_loss(means.swapaxes(1, 2), scores.argmax(axis=2))
+
+    def _heard(self, sums: FloatArray) -> Heard:
+        """Return sums as a release of a block, without counts."""
+        return Heard(self.horizon, self.design, sums, float(np.sqrt(self.sum_variance)), np.zeros(0), 0.0)
+
+    def _evidence(
+        self, told: Heard, sample: WeightedPeople, share_sd: float, *, people: float, centre: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return precision and shift of the weights, from sums of reward - 1/2 - `centre` in widths."""
+        given = people * sample.weights[:, None] * self.even
+        effects = self.base.effects
+        reader = ActionReader(self.across, Law(effects.sizes, effects.ordered), self._rule)
+        bins = reader.bin_sums(
+            told,
+            self.row_of,
+            sample,
+            share_sd,
+            given=given,
+            centred=given * centre,
+            variance=self._variance,
+        )
+        return evidence_of(bins, weights=self.across.n_weights, errors=self.design.n_cells)
+
+    @property
+    def _rule(self) -> ActionRule:
+        return ActionRule(self.actions, self.reward_range.low, self.reward_range.width)
