@@ -4,10 +4,15 @@
 - `growthbook`: write an exported policy as weights for each leaf condition.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
 from dpbandits.export.decide import decide_by
-from dpbandits.export.decisions import growthbook
+
+if TYPE_CHECKING:
+    from dpbandits.export.decisions import growthbook
 
 __all__ = ["decide_by", "growthbook"]
 
-__getattr__, __dir__ = lazy(__name__)
+# `decide_by` needs the standard library alone, so this package imports no other module of its own.
+__getattr__, __dir__ = lazy(__name__, {"dpbandits.export.decisions": ["growthbook"]})

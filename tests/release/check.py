@@ -1,0 +1,232 @@
+"""Check the files of a release as a user gets them: built, installed into clean environments, and run.
+
+    python tests/release/check.py FOLDER [--python PATH ...]
+
+The script builds wheel and source distribution into FOLDER/dist, and checks sizes, contents and metadata.
+For every Python from 3.11 on that it finds, it installs both files into new environments with an empty home
+folder. There, away from the checkout, it imports all modules without extras, runs the README's Python with
+warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and npm, the
+evaluator of exported policies runs in Pyodide. The last lines name every environment and every step that was
+left out, with its reason.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+
+LARGEST_WHEEL = 1_500_000
+"""Largest size of the wheel in bytes."""
+
+NOT_SHIPPED = ("reproduction/results/", "shared/", ".venv/", "node_modules/")
+"""Parts of paths that the source distribution must not have."""
+
+SHIPPED = ("dpbandits/py.typed", "dpbandits/service/desk/templates/", "licenses/LICENSE", "licenses/NOTICE")
+"""Parts of paths that the wheel must have."""
+
+EXPORT = """
+import json, random
+import dpbandits as dpb
+
+people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
+policy = dpb.central.GPBandit(
+    contexts=people, arms=["mail", "call"], reward_range=(0, 1), horizon=600,
+    privacy=dpb.JointDP(epsilon=8, delta=1e-6, user_ids=False), seed=1)
+coins, contexts = random.Random(1), []
+for _ in range(600):
+    contexts.append({"age": coins.randint(18, 90), "region": coins.choice(["north", "south"])})
+    decision = policy.ask(contexts[-1])
+    policy.tell(decision.id, float((contexts[-1]["age"] > 50) == (decision.arm == "call")))
+published = policy.publish()
+cases = [[context, published.recommend(context)] for context in contexts[:200]] + [[{"age": 44}, None]]
+print(json.dumps({"policy": json.loads(published.to_decisions()), "cases": cases}))
+"""
+
+IMPORT_ALL = """
+import pkgutil, sys, dpbandits
+from importlib import import_module
+from importlib.metadata import version
+assert dpbandits.__version__ == version("dpbandits"), "the version differs from the metadata"
+assert "site-packages" in dpbandits.__file__, dpbandits.__file__
+failed = []
+for module in pkgutil.walk_packages(dpbandits.__path__, "dpbandits."):
+    if not module.name.endswith("__main__"):
+        try:
+            import_module(module.name)
+        except ImportError as error:
+            failed.append((module.name, error.name))
+        except Exception as error:
+            sys.exit(f"{module.name}: {type(error).__name__}: {error}")
+own = [name for name, lacking in failed if (lacking or "dpbandits").partition(".")[0] == "dpbandits"]
+outer = ("dpbandits.adapters", "dpbandits.service")
+wrong = [pair for pair in failed if pair[0] in own and not pair[0].startswith(outer)]
+sys.exit(f"cannot be imported: {wrong}" if wrong else 0)
+"""
+
+
+def main() -> None:
+    """Run every step; exit with status 1 at the first that fails."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="new folder for everything that is made")
+    parser.add_argument("--python", action="append", help="interpreter to check; default: all that are found")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    done: list[str] = []
+    wheel, sdist = built(folder)
+    done.append(f"built {wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}")
+    for python in given.python or pythons():
+        done += [checked(folder, python, packed) for packed in (wheel, sdist)]
+    done.append(in_pyodide(folder, wheel))
+    sys.stdout.write("\n- ".join(["\nRelease check passed:", *done, ""]))
+
+
+# -- the files ----------------------------------------------------------------------------------------
+
+
+def built(folder: Path) -> tuple[Path, Path]:
+    """Build wheel and source distribution, and check names, sizes, contents and metadata."""
+    tools = environment(folder / "tools", sys.executable)
+    run(tools, "-m", "pip", "install", "--quiet", "build", "twine", cwd=folder)
+    dist = folder / "dist"
+    run(tools, "-m", "build", "--outdir", dist, ROOT, cwd=folder)
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    if wheel.stat().st_size > LARGEST_WHEEL:
+        raise SystemExit(
+            f"the wheel has {wheel.stat().st_size:,} bytes, at most {LARGEST_WHEEL:,} are allowed"
+        )
+    names = zipfile.ZipFile(wheel).namelist()
+    lacking = [part for part in SHIPPED if not any(part in name for name in names)]
+    if lacking:
+        raise SystemExit(f"the wheel lacks {lacking}")
+    with tarfile.open(sdist) as packed:
+        extra = [name for name in packed.getnames() if any(part in name for part in NOT_SHIPPED)]
+    if extra:
+        raise SystemExit(f"the source distribution has {extra[:5]}")
+    metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+    described = zipfile.ZipFile(wheel).read(metadata).decode()
+    relative = re.findall(r"\]\((?!https?:|#)[^)]*\)", described)
+    if relative:
+        raise SystemExit(f"the README has relative links, which are dead on a package index: {relative[:5]}")
+    run(tools, "-m", "twine", "check", "--strict", wheel, sdist, cwd=folder)
+    return wheel, sdist
+
+
+# -- environments -------------------------------------------------------------------------------------
+
+
+def pythons() -> list[str]:
+    """Return every Python from 3.11 on that can be found, one of each version."""
+    found: dict[str, str] = {"%d.%d" % sys.version_info[:2]: sys.executable}
+    for minor in range(11, 20):
+        path = shutil.which(f"python3.{minor}")
+        works = (
+            path
+            and subprocess.run([path, "-c", "import venv"], capture_output=True, check=False).returncode == 0
+        )
+        if path and works:
+            found.setdefault(f"3.{minor}", path)
+    return list(found.values())
+
+
+def environment(folder: Path, python: str) -> Path:
+    """Make a virtual environment and return its interpreter."""
+    if Path(python).resolve() == Path(sys.executable).resolve():
+        venv.create(folder, with_pip=True, symlinks=os.name != "nt")
+    else:
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def checked(folder: Path, python: str, packed: Path) -> str:
+    """Install one file into a new environment and use it there; return a line about it."""
+    version = subprocess.run(
+        [python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    kind = "wheel" if packed.suffix == ".whl" else "sdist"
+    place = folder / f"{kind}-{version}"
+    (place / "home").mkdir(parents=True)
+    own = environment(place / "venv", python)
+    run(own, "-m", "pip", "install", "--quiet", packed, cwd=place)
+    run(own, "-W", "error", "-c", IMPORT_ALL, cwd=place)
+    for block in re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)[:1]:
+        run(own, "-W", "error", "-c", block, cwd=place)
+    for words in (["--version"], ["calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"], ["--help"]):
+        run(own, "-m", "dpbandits", *words, cwd=place)
+    if kind == "wheel":
+        run(own, "-m", "pip", "install", "--quiet", "pytest", cwd=place)
+        tests = place / "tests"
+        tests.mkdir()
+        shutil.copy(ROOT / "tests" / "test_imports.py", tests)
+        # These two need the checkout: the next step takes the zip file that a user has, the wheel itself.
+        chosen = "not names_load and not as_zip"
+        run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, tests, cwd=place)
+        zipped = f"import sys; sys.path.insert(0, {str(packed)!r})\n{EXPORT}"
+        run(own, "-c", f"{zipped}\nassert {packed.name!r} in dpb.__file__", cwd=place)
+    return f"Python {version}, {kind}: installed, imported, README run, commands run"
+
+
+def in_pyodide(folder: Path, wheel: Path) -> str:
+    """Compare decisions in Pyodide, without NumPy, with those of the library; return a line about it."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        return "Pyodide: left out, there is no node or npm"
+    place = folder / "pyodide"
+    shutil.copytree(HERE / "pyodide", place)
+    subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=place, check=True)
+    own = next(folder.glob("wheel-*/venv")) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    (place / "cases.json").write_text(run(own, "-c", EXPORT, cwd=place))
+    done = subprocess.run(
+        [node, "run.mjs", str(wheel)], cwd=place, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return f"Pyodide: {done.stdout.strip()}"
+
+
+def run(python: Path, *words: object, cwd: Path) -> str:
+    """Run an interpreter with an empty home folder and no settings of this shell, and return its output."""
+    home = cwd / "home"
+    home.mkdir(exist_ok=True)
+    env = dict(settings()) | {"HOME": str(home), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    shown = " ".join(str(word) if "\n" not in str(word) else "'...'" for word in words)
+    sys.stdout.write(f"$ {python.parent.parent.name}: python {shown}\n")
+    sys.stdout.flush()
+    done = subprocess.run(
+        [str(python), *map(str, words)], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(
+            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\nfailed with status {done.returncode}"
+        )
+    return done.stdout
+
+
+def settings() -> Iterator[tuple[str, str]]:
+    """Yield the environment variables that a package index, a proxy or Windows needs, and no others."""
+    for name, value in os.environ.items():
+        if (
+            name in ("PATH", "LANG", "SYSTEMROOT", "TEMP", "TMPDIR")
+            or name.upper().startswith(("PIP_", "SSL_", "REQUESTS_"))
+            or name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+        ):
+            yield name, value
+
+
+if __name__ == "__main__":
+    main()
