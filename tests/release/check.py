@@ -131,7 +131,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 def pythons() -> list[str]:
     """Return every Python from 3.11 on that can be found, one of each version."""
-    found: dict[str, str] = {"%d.%d" % sys.version_info[:2]: sys.executable}
+    found: dict[str, str] = {f"3.{sys.version_info.minor}": sys.executable}
     for minor in range(11, 20):
         path = shutil.which(f"python3.{minor}")
         works = (
