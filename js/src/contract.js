@@ -33,7 +33,7 @@ function sound(good) {
 export const readContract = (text) =>
   reading("contract", text, (told) => {
     const spec = { ...told, ...told.tuning };
-    const { kind, format, contexts, arms, privacy, reward_range, epsilons, mechanism, constants } = spec;
+    const { kind, format, contexts, arms, actions, privacy, reward_range, epsilons, mechanism, constants } = spec;
     const { low, high } = reward_range;
     const { epsilon } = privacy;
     const classes = epsilons.length ? epsilons : [epsilon];
@@ -43,6 +43,7 @@ export const readContract = (text) =>
       [kind === "Spec" && format === 1, `contract ${kind}`],
       [offers(mechanism), `mechanism ${mechanism}`],
       [!unknown, `column ${unknown?.type}`],
+      [!(actions?.schema.columns.length > 1), "actions of several columns"],
     ]) {
       expect(good, "not offered", what);
     }
@@ -68,7 +69,7 @@ export const readContract = (text) =>
     };
     if (spec.learner === "questions") {
       contract.sizes = gridSizes(columns);
-      sound(spec.chooser === "server" && (contract.sizes || (columns.length <= 64 && arms.length <= 12)));
+      sound(spec.chooser === "server" && (contract.sizes || (columns.length <= 64 && (actions || arms.length <= 12))));
       contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
     }
     return contract;

@@ -38,6 +38,7 @@ FILLED_IN = {
 MORE = {
     "Facts": 11,  # one for each thing that may be known without data
     "GPBandit": 11,  # contexts with arms, contexts with actions, or a domain
+    "Spec": 11,  # contexts with arms, or with actions
 }
 """Constructors that have more, and how many: none may grow, and one that shrinks to ten leaves this list."""
 

@@ -2292,6 +2292,34 @@ MUTATIONS = (
         "_as_if_they_had_come_in_time",
     ),
     _bug(
+        "available actions that are no actions",
+        "a device fails for some users, and whoever sees that it fails learns what is offered to them",
+        (
+            "local/contract/people.py",
+            "    try:\n        if actions is not None and len(actions.sizes) > 1:\n"
+            "            known, names = actions.choices, arms.labels\n"
+            "            available = [names[known.index(one)] if isinstance(one, dict) else one "
+            "for one in available]\n",
+            "    if actions is not None and len(actions.sizes) > 1:\n"
+            "        known, names = actions.choices, arms.labels\n"
+            "        available = [names[known.index(one)] if isinstance(one, dict) else one "
+            "for one in available]\n"
+            "    try:\n",
+        ),
+        tests="tests/local/test_actions.py::test_available_actions_are_dicts_and_anything_else_is_missing_data",
+    ),
+    _bug(
+        "an action reported with the outcome",
+        "a report names the number that a user got, which tells about the context of the user",
+        (
+            "local/contract/spec.py",
+            "        positive = (silent or coin < share * LATTICE) != turned\n",
+            "        share = share if self.actions is None else share * (choice.arm + 1) / self.bins.n_arms\n"
+            "        positive = (silent or coin < share * LATTICE) != turned\n",
+        ),
+        tests="tests/local/test_actions.py::test_a_report_is_about_the_outcome_and_not_about_its_value",
+    ),
+    _bug(
         "columns chosen by what is expected alone",
         "a column of which little is known yet is never asked about, and what it would tell stays unknown",
         (

@@ -33,6 +33,10 @@ _LENGTH, _LENGTH_SPREAD = 0.5, 0.5
 _SMALL = 1e-4
 
 
+# Number of points whose deviations of mixed functions are computed at once, which bounds memory.
+_POINTS = 16
+
+
 class AveragedRegression:
     """Gaussian posterior of the weights of K functions with F features each.
 
@@ -154,9 +158,24 @@ class AveragedRegression:
         whole = solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False)
         return np.asarray(self._scale * whole)
 
-    def spread(self) -> FloatArray:
-        """Return the posterior standard deviation of each function at the features' points, shape (G, K)."""
+    def spread(self, mixes: FloatArray | None = None) -> FloatArray:
+        """Return the posterior standard deviation of each function at the features' points, shape (G, K).
+
+        Args:
+            mixes: Weights of A sums of the functions, shape (A, K). The deviations of these sums, shape
+                (G, A), are returned instead.
+        """
         values = self.features.values
+        if mixes is not None:
+            found = np.empty((len(values), len(mixes)))
+            each, size = np.eye(self.n_functions), len(self._scale)
+            for start in range(0, len(values), _POINTS):
+                rows = values[start : start + _POINTS]
+                alone = np.einsum("ab,gf->afgb", each, rows).reshape(size, -1) * self._scale[:, None]
+                half = solve_triangular(self._factor, alone, lower=True, check_finite=False)
+                mixed = half.reshape(size, len(rows), -1) @ mixes.T
+                found[start : start + _POINTS] = np.linalg.norm(mixed, axis=0)
+            return found
         columns = []
         for k in range(self.n_functions):
             at = slice(k * values.shape[1], (k + 1) * values.shape[1])

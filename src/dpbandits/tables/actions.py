@@ -8,7 +8,7 @@ releases and to a user's own context. They must not read private data, which not
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -510,6 +510,14 @@ class Actions(Configured):
             "actions": list(self.choices),
             "value": {"low": low, "high": high, "rising": rising, **lines},
         }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Actions):
+            return NotImplemented
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.labels))
 
     def __repr__(self) -> str:
         given = {name: getattr(self, name) for name in ("value", "shape", "bounds")}

@@ -3,14 +3,25 @@
 The function of an audit returns a `Draw`, which runs fresh clients and servers in world 0 or 1.
 """
 
+from fractions import Fraction
 from functools import cache, partial
+from itertools import combinations, product, starmap
 from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lives
-from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
+from dpbandits.audit.catalogue.mechanisms import payloads
+from dpbandits.audit.catalogue.parts import (
+    DELTA,
+    Entries,
+    LineFeatures,
+    Pairs,
+    PreparedNoise,
+    listed,
+    lives,
+)
+from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box, RewardRange
 from dpbandits.local import (
@@ -31,6 +42,8 @@ from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.contract.spec import LearnerName
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.reports import PaperLaplace
+from dpbandits.tables import Actions, Range, Schema
+from dpbandits.tables.values import Revenue
 
 __all__ = ["ENTRIES"]
 
@@ -161,6 +174,41 @@ def _questioned(epsilon: float, seed: int) -> Draw:
         return np.array(heard[1:], dtype=np.float64)
 
     return lives(run)
+
+
+_OUTCOMES = (0.0, 1.0)
+"""Outcomes of the two signs; other outcomes give mixtures of their reports."""
+
+
+@_policy(
+    "local-questions-actions",
+    kind=ExactAudit,
+    neighbours="any other context and outcome",
+    sees="the report of one device to a question about the outcome of a number that it got",
+)
+def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
+    """Compare the laws of reports for people of other cells, actions and outcomes, under one version."""
+    rng = np.random.default_rng(seed)
+    actions = Actions(Schema(price=Range(1, 20, steps=8)), value=Revenue(), shape={"price": "decreasing"})
+    people = Schema(age=Range(0, 1))
+    spec = Spec(contexts=people, actions=actions, privacy=LocalDP(epsilon=epsilon))
+    size = spec.protocol.grids.whole.size
+    published = PublishedQuestions(
+        version=0,
+        arms=rng.integers(spec.n_arms, size=size),
+        parts=rng.integers(spec.protocol.grids.n_parts, size=size),
+        turned=rng.integers(2, size=size).astype(np.bool_),
+    )
+
+    def law(place: int, outcome: float) -> list[Fraction]:
+        """Return the probability of every payload for a person of this cell, with this outcome."""
+        protocol = spec.protocol
+        choice = protocol.choose(published, {"age": (place + 0.5) / size}, spec.privacy)
+        cell, positive = protocol.exact(choice, outcome)
+        report = choice.about[1]
+        return [report.likelihood(sent, cell, positive=positive) for sent in payloads(report)]
+
+    return lambda: combinations(starmap(law, product(range(size), _OUTCOMES)), 2)
 
 
 def _gp_spec(epsilon: float, seed: int, *, learner: GPLearnerName = "weights", **tuning: Any) -> GPSpec:

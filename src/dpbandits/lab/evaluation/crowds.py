@@ -246,7 +246,12 @@ class Crowd:
         # a client with a missing context reports a random sign and a random cell: see `Contract.report`
         self._means[self._unknown] = 0.5
         self._strays = np.random.default_rng([seed, 3]).random(n_users)
-        self._best = self._means.max(axis=1)
+        # what is maximised: mean rewards scaled to [0, 1], or the values of actions
+        self._values = self._means
+        if spec.actions is not None:
+            low, width = spec.reward_range.low, spec.reward_range.width
+            self._values = spec.actions.valued(low + width * self._means)
+        self._best = self._values.max(axis=1)
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
@@ -296,9 +301,10 @@ class Crowd:
         """Return the result so far."""
         regret, reward, users = np.array(self._sums, dtype=np.float64).reshape(-1, 3).T
         bounds = self.spec.reward_range
+        low, width = (bounds.low, bounds.width) if self.spec.actions is None else (0.0, 1.0)
         return SimulationResult(
-            regret=bounds.width * regret,
-            reward=bounds.low * users + bounds.width * reward,
+            regret=width * regret,
+            reward=low * users + width * reward,
             users=users.astype(int),
             rule=self.rule,
             bins=self._cells if self.spec.protocol.asks else len(self.rule.partition.leaves),
@@ -361,9 +367,12 @@ class Crowd:
 
         Only users with `counts` True enter the sums.
         """
-        mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
-        counts, lost = self.counts[people], self._best[people] - mean
-        self._sums.append((lost[counts].sum(), mean[counts].sum(), int(counts.sum())))
+        mean, value = (
+            np.take_along_axis(own[people], chosen[:, None], axis=1)[:, 0]
+            for own in (self._means, self._values)
+        )
+        counts, lost = self.counts[people], self._best[people] - value
+        self._sums.append((lost[counts].sum(), value[counts].sum(), int(counts.sum())))
         return mean
 
     def _counted(

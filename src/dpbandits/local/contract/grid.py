@@ -42,6 +42,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
 from dpbandits._checks import assign
 from dpbandits._reading import reading
 from dpbandits._seen import said
@@ -49,10 +50,13 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.bins import PublishedArms, has_law
 from dpbandits.local.contract.layout import CellQuestion, Layout
-from dpbandits.local.contract.reports import read_only
+from dpbandits.local.contract.reports import Contract, read_only
+from dpbandits.tables.actions import ActionCurve
 
 __all__ = [
     "MOST_ASKED",
+    "MOST_CELLS",
+    "MOST_COLUMNS",
     "MOST_PARTS",
     "About",
     "Grid",
@@ -228,6 +232,25 @@ class PublishedQuestions(PublishedArms):
                 if table.dtype.kind not in kinds or table.shape != arms.shape:
                     raise InvalidParameter(f"{name}: expected one entry for each cell")
                 assign(self, **{name: read_only(table, kind)})
+
+    @worded
+    def curve(self, spec: Contract[Any], context: Any) -> ActionCurve:
+        """Return predictions along all actions for one person, from a version of `Server.estimate()`.
+
+        Predictions are constant within a cell of the grid.
+
+        Raises:
+            IncompatibleState: the version does not fit the spec.
+            InvalidParameter: the spec has plain arms.
+            InvalidData: the context cannot be read, or there are several.
+            ProtocolError: this version has no means and deviations.
+        """
+        protocol: Any = spec.protocol
+        if protocol.actions is None:
+            raise InvalidParameter("curve: the spec has plain arms: build it with actions=")
+        law = self.predict(spec, context)
+        found: ActionCurve = protocol.actions.curve_of(protocol.points(context), law, spec.reward_range)
+        return found
 
     def to_config(self) -> dict[str, Any]:
         """Return the JSON-ready configuration; see the module."""

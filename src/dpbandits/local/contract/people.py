@@ -12,18 +12,24 @@ from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.domains import Arms
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
 from dpbandits.tables.menu import Menu
 
 __all__ = ["DeviceMenu", "offered"]
 
 
-def offered(available: Any, arms: Arms) -> BoolArray | None:
-    """Return (K,) True for available arms: all if `available` is None; None if it cannot be read."""
+def offered(available: Any, arms: Arms, actions: Actions | None = None) -> BoolArray | None:
+    """Return (K,) True for available arms: all if `available` is None; None if it cannot be read.
+
+    Actions of several columns are dicts, as clients get them.
+    """
     mask = np.zeros(arms.n_arms, dtype=np.bool_)
     if available is None:
         return ~mask
     try:
+        if actions is not None and len(actions.sizes) > 1:
+            known, names = actions.choices, arms.labels
+            available = [names[known.index(one)] if isinstance(one, dict) else one for one in available]
         codes = [] if isinstance(available, str | bytes) else [arms.code(label) for label in available]
     except Exception:  # noqa: BLE001 - as in `DeviceMenu.read`
         return None

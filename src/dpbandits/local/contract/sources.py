@@ -106,6 +106,8 @@ class SourceSpec(Written):
                 "target: only the learners 'questions' and 'tree' learn from sources: build its Spec with "
                 "learner='questions'"
             )
+        if self.target.actions is not None:
+            raise InvalidParameter("target: a spec with actions= cannot use sources: build it with arms=")
         if self.target.protocol.asks and self.target.protocol.grids.names_columns:
             raise InvalidParameter(
                 f"target: with {self.target.dim} columns only the learner 'tree' learns from sources: build "

@@ -25,6 +25,8 @@ from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.contract.bins import BinLayout, Chooser, PublishedArms
 from dpbandits.local.contract.grid import (
     MOST_ASKED,
+    MOST_CELLS,
+    MOST_COLUMNS,
     MOST_PARTS,
     GridLayout,
     asks_about,
@@ -45,7 +47,7 @@ from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.reports.mechanism import LATTICE
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
 from dpbandits.tables.menu import listed_arms
 
 if TYPE_CHECKING:
@@ -143,6 +145,10 @@ class Spec(Contract[PublishedArms]):
             category is an equal part of its side, in the order of the list: neighbours there share bins
             longest.
         arms: Labels of the arms, in order.
+        actions: Numbers to choose from instead of arms: `Range(1, 20, steps=10)`, `Ordered`, a schema of such
+            columns, or `Actions` with a named value and a shape. Devices report the outcome, and the server
+            publishes the action with the largest value in each cell. Needs `contexts=Schema(...)` and the
+            learner `questions`. `arms` then has the labels of the actions.
         privacy: Guarantee of each report.
         reward_range: Public bounds of rewards; clients clip to them.
         chooser: Side that chooses the arm. `server`: a version names one public arm for each place, and a
@@ -152,9 +158,9 @@ class Spec(Contract[PublishedArms]):
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with the additions of
             its authors' code), or `explore` (fixed bins and random arms, for sources). Sources can initialise
             `tree`, and `questions` if one grid covers all columns (`local.contract.grid`). The default is
-            `questions` if the server chooses among at most 12 arms, with at most 64 columns and 1,400
-            categories each; with the constant `forget`, one grid must also cover all columns. Otherwise it is
-            `smooth`.
+            `questions` if the server chooses among at most 12 arms, or among actions. There may then be at
+            most 64 columns with 1,400 categories each; with the constant `forget`, one grid must cover all
+            columns. Otherwise it is `smooth`.
         n_users: Expected number of users, needed by `ma2025` and `ma2025-printed` only.
         seed: Public seed of the server.
         epsilons: Classes of epsilon that users may choose from, ascending, ending with that of `privacy`;
@@ -184,6 +190,7 @@ class Spec(Contract[PublishedArms]):
     config_parsers = {  # noqa: RUF012
         "contexts": _contexts,
         "arms": tuple,
+        "actions": Actions.from_config,
         "privacy": LocalDP.from_config,
         "reward_range": RewardRange.from_config,
         "epsilons": tuple,
@@ -191,7 +198,8 @@ class Spec(Contract[PublishedArms]):
     }
 
     contexts: Schema | Box
-    arms: Sequence[Label]
+    arms: Sequence[Label] = None  # type: ignore[assignment]  # None is replaced by the labels of actions
+    actions: Actions | None = None
     privacy: LocalDP
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
     chooser: Chooser = "server"
@@ -205,6 +213,8 @@ class Spec(Contract[PublishedArms]):
     def __post_init__(self) -> None:
         if not isinstance(self.contexts, Box):
             an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
+        if self.actions is not None:
+            self._check_actions()
         assign(self, arms=listed_arms(self.arms).labels)
         if self.n_arms > MOST_ARMS:
             raise InvalidParameter(f"arms: expected at most {MOST_ARMS}")
@@ -217,12 +227,17 @@ class Spec(Contract[PublishedArms]):
         _checks.one_of(self.chooser, get_args(Chooser), name="chooser")
         an(self.tuning, SpecTuning, name="tuning", pass_="tuning=SpecTuning(reports_per_version=100)")
         if self.learner is None:
-            few = self.chooser == "server" and self.n_arms <= MOST_ASKED
+            few = self.chooser == "server" and (self.n_arms <= MOST_ASKED or self.actions is not None)
             constants: object = self.tuning.constants
             forgets = isinstance(constants, Mapping) and "forget" in constants
             can = fits_a_grid(self.dim, self._codes) if forgets else asks_about(self.dim, self._codes)
             assign(self, learner="questions" if few and can else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
+        if self.actions is not None and self.learner != "questions":
+            raise InvalidParameter(
+                "actions: only the learner 'questions' chooses among actions: leave learner= out, with "
+                f"chooser='server', at most {MOST_COLUMNS} columns and {MOST_CELLS:,} categories each"
+            )
         check_constants(self._own_constants(), CONSTANTS[self.learner])
         if self.learner in PUBLISHED and self.n_users is None:
             raise InvalidParameter(
@@ -237,6 +252,22 @@ class Spec(Contract[PublishedArms]):
         depth = self.tuning.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.tuning.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.protocol.mechanisms_for(n_leaves)
+
+    def _check_actions(self) -> None:
+        """Replace `actions` by a grid whose value was tried on the reward range, and `arms` by its labels."""
+        if not isinstance(self.contexts, Schema):
+            raise InvalidParameter("actions: expected contexts=Schema(...), got a Box")
+        grid: Any = Actions.of(self.actions)
+        grid.to_config()  # refuses functions without a name, which a spec cannot take to devices
+        given: object = self.arms
+        if given is not None and given != grid.labels:
+            raise InvalidParameter("arms: pass either arms= or actions=, not both")
+        assign(self, actions=grid.beside(self.contexts, RewardRange.of(self.reward_range)), arms=grid.labels)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the complete JSON-ready configuration; a spec with plain arms does not write `actions`."""
+        config = super().to_config()
+        return {name: value for name, value in config.items() if name != "actions" or value is not None}
 
     def _own_constants(self) -> object:
         """Return the learner's constants without `forget`, which is checked here: a half-life in reports."""
@@ -266,7 +297,7 @@ class Spec(Contract[PublishedArms]):
                 "'questions': pass learner='smooth', or use fewer columns and categories"
             )
         grids = self.protocol.grids
-        if grids.names_columns and self.n_arms > MOST_ASKED:
+        if grids.names_columns and self.actions is None and self.n_arms > MOST_ASKED:
             raise InvalidParameter(
                 f"arms: got {self.n_arms}; if one grid cannot cover the columns expected at most "
                 f"{MOST_ASKED}, or learner='smooth'"
@@ -314,6 +345,7 @@ class CellReports(ReportProtocol[PublishedArms]):
         domain: Box of encoded contexts: the unit cube for a schema.
         schema, menu: Columns, and columns with arms as clients read them; None if contexts are a box.
         arms: The arms with their labels.
+        actions: Grid of actions; None for plain arms.
         codes: Number of categories of each categorical column, by the column's index.
         asks: True if the server publishes `PublishedQuestions` instead of bins.
         bins: Layout of bins.
@@ -323,6 +355,7 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     def __init__(self, spec: Spec) -> None:
         self._spec, tuning = spec, spec.tuning
+        self.actions = spec.actions
         self.arms = Arms(list(spec.arms))
         if isinstance(spec.contexts, Box):
             self.schema, self.menu, self.domain, self.codes = None, None, spec.contexts, dict[int, int]()
@@ -369,7 +402,7 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     def label(self, arm: int) -> Any:
         """See `ReportProtocol.label`."""
-        return self.arms.labels[arm]
+        return self.arms.labels[arm] if self.actions is None else self.actions.choice(arm)
 
     def points(self, contexts: Any) -> FloatArray:
         """Return (n, dim) encoded contexts in the unit cube.
@@ -463,7 +496,7 @@ class CellReports(ReportProtocol[PublishedArms]):
             arm = _drawn(chances)
         else:
             raise ProtocolError("the published version has no arms and no weights")
-        mask = offered(available, self.arms)
+        mask = offered(available, self.arms, self.actions)
         if mask is not None and not mask[arm]:
             rest = np.where(mask, chances, 0.0)
             arm, mask = _drawn(rest if rest.any() else mask), None

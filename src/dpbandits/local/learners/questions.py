@@ -3,6 +3,11 @@
 **Model.** f_k(x) = 1/2 + psi(x) w_k are Gaussian processes on the public grid of the spec
 (`local.contract.grid`). Lengthscales and variances are averaged over (`models.averaged_regression`).
 
+**Actions.** With actions, K functions of the context are the coefficients of smooth functions of the action
+(`models.marginals.action_basis`): f(x, a) = 1/2 + sum_m B[a, m] psi(x) w_m. A report on one action then
+informs about its neighbours. A cell's action has the largest public value of the drawn outcomes. Wherever the
+text says *arm*, an action has that role, and K is the number of functions.
+
 **Arms.** A version's arms are the best in each cell under a draw of the posterior. The draw's standard
 deviation is multiplied by sqrt(temperature/K). For a product feature of variance S, about which reports
 cannot be informative yet, it is also multiplied by sqrt(S n_S/(1 + S n_S)). Here n_S = 16 i (n + 200)/(K M),
@@ -50,6 +55,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -68,6 +74,7 @@ from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
 from dpbandits.models.forgetting import counting, kept_after
 from dpbandits.models.grid_density import GridDensity
+from dpbandits.models.marginals.action_basis import ActionBasis
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["GROWTH", "RENEWAL", "QuestionConstants", "QuestionLearner"]
@@ -104,6 +111,9 @@ _LOOK, _ROUNDING = 4, 1e-12
 _GAIN_TEMPERATURE = 0.2
 
 _CHILD_SD = TreeConstants().child_sd
+
+ACTION_SD = 1.5
+"""Prior deviation of outcomes along the action, as a multiple of that of their level (`prices.py`)."""
 
 _LAW = ("weights", "factor", "variance")
 """Names of the arrays that store the law of contexts."""
@@ -230,9 +240,12 @@ class QuestionLearner:
         known = spec.protocol.codes
         codes = {place: known[one] for place, one in enumerate(grid.columns) if one in known}
         codes = codes if grid.columns else dict(known)
-        n_features = max(_FEWEST_FEATURES, min(_FEATURES, _MOST_WEIGHTS // spec.n_arms))
+        self._actions, self._bounds = spec.actions, spec.reward_range
+        self._basis = _basis_of(spec)
+        self._n_functions = size = self._basis.shape[1]
+        n_features = max(_FEWEST_FEATURES, min(_FEATURES, _MOST_WEIGHTS // size))
         features = ProductFeatures(self._centres, categories=codes, n_features=n_features)
-        self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
+        self._model = AveragedRegression(features, n_functions=size, constant_sd=constants.constant_sd)
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
         self._surprise = math.inf
@@ -240,7 +253,7 @@ class QuestionLearner:
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
         self._parts = self._density.boxes(self._centres, n_parts)
         self._sources: dict[str, _Source] = {}
-        self._heard = np.zeros((spec.n_arms, spec.n_arms + 1))
+        self._heard = np.zeros((size, size + 1))
         self.reports, self._renewed, self._looked = 0, 0, 0
         even = np.array(1.0 / n_parts)
         self._tells = 1.0 / float(spec.protocol.mechanism_for(n_parts).moments.signed_variance(even))
@@ -261,8 +274,20 @@ class QuestionLearner:
         return self._gain(self._model.mean)
 
     def _gain(self, weights: FloatArray) -> float:
-        levels, p = self._model.features.values @ weights.T, self._density.p
+        levels, p = self._ranked(weights), self._density.p
         return float(p @ levels.max(axis=1) - (p @ levels).max())
+
+    def _levels(self, weights: FloatArray) -> FloatArray:
+        """Return (G, K) levels of arms, or of actions, in each cell, from weights of the functions."""
+        levels = self._model.features.values @ weights.T
+        return levels if self._actions is None else levels @ self._basis.T
+
+    def _ranked(self, weights: FloatArray) -> FloatArray:
+        """Return (G, K) what is maximised: the levels of arms, or the values of actions."""
+        levels = self._levels(weights)
+        if self._actions is None:
+            return levels
+        return self._actions.ranked(self._bounds.low + self._bounds.width * (0.5 + levels), self._bounds)
 
     def _cells_of(self, columns: tuple[int, ...]) -> IntArray:
         """Return (G,) for each cell the cell of a grid over `columns` that contains it."""
@@ -304,7 +329,7 @@ class QuestionLearner:
 
     def leading(self) -> IntArray:
         """Return (G,) the arm with the largest expected reward in each cell."""
-        return np.asarray((self._model.features.values @ self._model.mean.T).argmax(axis=1))
+        return np.asarray(self._ranked(self._model.mean).argmax(axis=1))
 
     def drawn_gain(self, version: int, coins: PublicCoins) -> float:
         """Return the gain under a draw of the posterior; the public coins differ from those of the arms.
@@ -315,14 +340,15 @@ class QuestionLearner:
         """
         model, own = self._model, "".join(f"/{one}" for one in self.grid.columns)
         normals = coins.normal(f"columns/{version}{own}", 0, 1, model.moment.size)[0]
-        return self._gain(model.mean + math.sqrt(_GAIN_TEMPERATURE / self.n_arms) * model.deviation(normals))
+        share = math.sqrt(_GAIN_TEMPERATURE / self._n_functions)
+        return self._gain(model.mean + share * model.deviation(normals))
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
         """Return a version with arms by Thompson sampling and a question, from reports and public coins."""
         model, size = self._model, self._model.moment.size
         normals = coins.normal(f"questions/{version}", 0, 2, size)
         weights = model.mean + self._shrunk() * model.deviation(normals[0])
-        drawn = model.features.values @ weights.T
+        drawn = self._ranked(weights)
         arms = drawn.argmax(axis=1)
         if self.grid.columns and (version + 1) % _LOOK and self._one_for_all():
             arms = np.full(len(arms), int((self._density.p @ drawn).argmax()))
@@ -378,15 +404,15 @@ class QuestionLearner:
 
     @property
     def told_levels(self) -> FloatArray:
-        """(K, K + 1) precision (K, K) and moment (K,) of the levels, from this learner's own reports.
+        """(K, K + 1) precision (K, K) and moment (K,) of the levels of K functions, from own reports.
 
-        A level is an arm's mean reward over all users, minus 1/2. The prior and the input of `hear_levels`
-        are subtracted.
+        A level is a function's mean over all users; for an arm, the mean reward minus 1/2. The prior and the
+        input of `hear_levels` are subtracted.
         """
         model, row = self._model, self._density.p @ self._model.features.values
-        mean, covariance = model.law(np.kron(np.eye(self.n_arms), row))
+        mean, covariance = model.law(np.kron(np.eye(self._n_functions), row))
         whole = np.linalg.inv(covariance)
-        prior = np.eye(self.n_arms) / (row**2 @ model.variances)
+        prior = np.eye(self._n_functions) / (row**2 @ model.variances)
         told = np.column_stack([whole - prior, whole @ mean]) - self._heard
         # Rounding makes precisions asymmetric. Columns exchange them, so the asymmetry would grow without
         # this.
@@ -455,10 +481,9 @@ class QuestionLearner:
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
         """Return the version with expected rewards, constant within a cell; see `Server.estimate`."""
         bounds = spec.reward_range
-        mean = 0.5 + self._model.features.values @ self._model.mean.T
-        return replace(
-            published, mean=bounds.low + bounds.width * mean, sd=bounds.width * self._model.spread()
-        )
+        mean = 0.5 + self._levels(self._model.mean)
+        sd = self._model.spread(None if self._actions is None else self._basis)
+        return replace(published, mean=bounds.low + bounds.width * mean, sd=bounds.width * sd)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as arrays; see `Learner.to_arrays`."""
@@ -512,38 +537,59 @@ class QuestionLearner:
         variances = self._model.variances
         effective = variances.sum() ** 2 / (variances**2).sum()
         reports = counting(self.reports, self._half_life) + _HEAD_START
-        told = _TOLD * self._tells * reports / (self.n_arms * effective)
+        told = _TOLD * self._tells * reports / (self._n_functions * effective)
         share = variances * told / (1.0 + variances * told)
         wider = min(_WIDEST, math.sqrt(max(1.0, _CLEAR / self._tells)))
-        return np.asarray(np.sqrt(self.constants.temperature * wider / self.n_arms * share))
+        return np.asarray(np.sqrt(self.constants.temperature * wider / self._n_functions * share))
 
     def _one_for_all(self) -> bool:
-        """Return True if one arm is given in all cells: it leads, and arms by cell gain too little."""
-        levels = np.kron(np.eye(self.n_arms), self._density.p @ self._model.features.values)
-        best = int((levels @ self._model.mean.ravel()).argmax())
-        by_cell = self._asked(np.ones(self.grid.size), self.leading()) / 2.0
+        """Return True if one arm is given in all cells: it leads, and arms by cell gain too little.
+
+        Values of actions are taken for linear in the outcome here, and the shape is left out.
+        """
+        slopes, offsets = self._lines
+        row, each = self._density.p @ self._model.features.values, np.eye(self.n_arms)
+        levels = np.kron(each if self._actions is None else slopes[:, None] * self._basis, row)
+        values = levels @ self._model.mean.ravel() + offsets
+        best, cells = int(values.argmax()), self.leading()
+        by_cell = self._asked(slopes[cells], cells) / 2.0
         leads = levels[best] - np.delete(levels, best, axis=0)
         mean, covariance = self._model.law(np.vstack([leads, by_cell - levels[best]]))
+        mean = mean + np.append(offsets[best] - np.delete(offsets, best), self._density.p @ offsets[cells])
+        mean[-1] -= offsets[best]
         deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         told = mean[-1] > max(_PAYS * deviation[-1], _ROUNDING)
         return not told and bool((mean[:-1] > _LEAD * deviation[:-1]).all())
+
+    @cached_property
+    def _lines(self) -> tuple[FloatArray, FloatArray]:
+        """(K,) slopes and offsets of the value of each action as a line over levels; 1 and 0 for arms."""
+        if self._actions is None:
+            return np.ones(self.n_arms), np.zeros(self.n_arms)
+        bounds, plain = self._bounds, replace(self._actions, shape=None)
+        low, high = plain.valued(np.repeat([[bounds.low], [bounds.high]], self.n_arms, axis=1))
+        return high - low, (low + high) / 2.0
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
         """Return (G,) signs of an uncertain question for these arms, and its standard deviation."""
         signs = self._signs(self._model.deviation(normals), arms)
         covariance = self._model.solve(self._asked(signs, arms))
-        signs = self._signs(covariance.reshape(self.n_arms, -1), arms)
+        signs = self._signs(covariance.reshape(self._n_functions, -1), arms)
         functional = self._asked(signs, arms)
         return signs, math.sqrt(max(0.0, float(functional @ self._model.solve(functional))))
 
     def _asked(self, signs: FloatArray, arms: IntArray) -> FloatArray:
         """Return (K F,) the functional of these signs, with a single part."""
-        everyone = np.zeros((self.n_arms, len(arms)))
-        everyone[arms, np.arange(len(arms))] = 2.0 * self._density.p * signs
+        asked = 2.0 * self._density.p * signs
+        everyone = np.zeros((self._n_functions, len(arms)))
+        if self._actions is None:
+            everyone[arms, np.arange(len(arms))] = asked
+        else:
+            everyone = self._basis[arms].T * asked
         return np.asarray((everyone @ self._model.features.values).ravel())
 
     def _signs(self, weights: FloatArray, arms: IntArray) -> FloatArray:
-        levels = self._model.features.values @ weights.T
+        levels = self._levels(weights)
         return np.where(levels[np.arange(len(arms)), arms] < 0.0, -1.0, 1.0)
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -552,10 +598,23 @@ class QuestionLearner:
         """Return functionals (V C, K F) of one report, their means and variances, for all parts."""
         n_versions, n_parts, p = len(told), self.n_parts, self._density.p
         cell = np.arange(n_versions)[:, None] * n_parts + told.parts
-        shape = (n_versions * n_parts * self.n_arms, len(p))
-        places = (cell * self.n_arms + told.arms).ravel(), np.tile(np.arange(len(p)), n_versions)
-        who = sparse.csr_matrix(((2.0 * p * told.signs).ravel(), places), shape=shape)
-        functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
+        asked, across = 2.0 * p * told.signs, np.tile(np.arange(len(p)), n_versions)
+        if self._actions is None:
+            shape = (n_versions * n_parts * self.n_arms, len(p))
+            places = (cell * self.n_arms + told.arms).ravel(), across
+            who = sparse.csr_matrix((asked.ravel(), places), shape=shape)
+            functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
+        else:  # a loop over functions, as one matrix of them all would take their number times the memory
+            places, arms = (cell.ravel(), across), told.arms.ravel()
+            shape = (n_versions * n_parts, len(p))
+            functionals = np.concatenate(
+                [
+                    sparse.csr_matrix((asked.ravel() * own[arms], places), shape=shape)
+                    @ self._model.features.values
+                    for own in self._basis.T
+                ],
+                axis=1,
+            )
         share = self._shares(told)
         own, others = told.moments.T[:, :, None]
         variance = (share * own + (1.0 - share) * others) / self._counting(told)
@@ -630,6 +689,14 @@ class QuestionLearner:
                 precisions.append((self._counting(told) / (share * own + (1.0 - share) * others)).ravel())
         if functions:
             self._density.learn(*(np.concatenate(one) for one in (functions, means, precisions)))
+
+
+def _basis_of(spec: Spec) -> FloatArray:
+    """Return (K, M) the model's functions at each action; the identity for plain arms."""
+    if spec.actions is None:
+        return np.eye(spec.n_arms)
+    basis = ActionBasis(spec.actions.sizes, spec.actions.ordered)
+    return basis.table * np.where(basis.term_of > 0, ACTION_SD, 1.0)
 
 
 def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatArray:
