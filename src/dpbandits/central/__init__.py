@@ -3,14 +3,14 @@
 - `GPBandit`: Gaussian-process bandit under joint differential privacy, the recommended policy.
 - `GPTuning`, `ExploreTuning`: options of the two policies that most users leave at their defaults.
 - `default_blocks`, `growing_blocks`: public schedules of the releases of a `GPBandit`.
-- `uniform_decision_sets`: the decision sets that it assumes when no better law is known.
+- `uniform_decision_sets`: the decision sets that a `GPBandit` assumes when no better law is known.
 - `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once.
-- `PublishedFunction`: result of `publish()`, for any number of predictions: `PublishedPosterior` of a
-  `GPBandit`, `PublishedCells` of the others.
+- `PublishedFunction`: result of `publish()`, for any number of predictions: a `PublishedPosterior` from a
+  `GPBandit` or marginal tables, a `PublishedCells` from other policies.
 - `LoggedTable`: logged bandit data with contexts and arms, or the data that a TOML file describes.
 - `publish_once`: learns from a `LoggedTable` and returns a `PublishedTable`. It charges the privacy budget
   and draws noise only once, also if it is interrupted and run again.
-- `ContextLaw`: source of the distribution of contexts, which these two rely on.
+- `ContextLaw`: the distribution of contexts, and its source, for `ExploreThenCommit` and `LoggedTable`.
 
 `central.published` holds algorithms as printed in papers. Names load on first use, so that importing one
 policy loads no other.

@@ -41,7 +41,11 @@ def check_kinds(*, optional: tuple[str, ...] = ("noise",), **given: object) -> N
 
 
 def tuned(tuning: T | None, kind: type[T]) -> T:
-    """Return `tuning`, or `kind()` if it is None. Raises `InvalidParameter` for another type."""
+    """Return `tuning`, or `kind()` if it is None.
+
+    Raises:
+        InvalidParameter: `tuning` has another type.
+    """
     instead = f"tuning={kind.__name__}(...), or leave it out"
     _checks.an(tuning, kind, name="tuning", pass_=instead, optional=True)
     return kind() if tuning is None else tuning

@@ -2,11 +2,11 @@
 
 An arm is added or retired while the policy runs (`GPBandit.add_arm`, `GPBandit.retire_arm`). A change is
 announced at one time and takes effect at a later release. After n releases the policy is at *version* n, and
-it offers the arms of that version. Every arm has a code, which is its place among all arms that there ever
-were: codes never change, so that the rounds of a block say which arm was chosen after any change.
+offers the arms of that version. Every arm has a code, its place among all arms that the policy ever had.
+Codes never change, so that the recorded rounds of a block name the chosen arms correctly after any change.
 
-Changes are events of the log of releases (`state.release_log`), which every state holds. Nothing in them is
-computed from users' data.
+Changes are events of the log of releases (`state.release_log`), which is part of every state. Nothing in
+them is computed from users' data.
 """
 
 import json
@@ -27,23 +27,23 @@ from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 __all__ = ["ARMS", "MINIMUM", "ArmChange", "ArmHistory"]
 
 ARMS = b"C"
-"""Kind of the record of a change in the log of rounds; its content is `ArmChange.to_bytes`."""
+"""Kind of a record in the log of rounds that holds a change of arms (`ArmChange.to_bytes`)."""
 
 MINIMUM = 0.1
-"""Default share of the decisions that a new arm gets until two releases hold its rounds."""
+"""Default of the share of decisions that a new arm gets at least, until two releases contain its rounds."""
 
 MOST_FORCED = 0.5
-"""Largest share of the decisions that all new arms together may have as their minimum."""
+"""Largest sum of the minimum shares of all new arms."""
 
 HELD_TWICE = 2
-"""Number of blocks with a new arm after which it has no minimum any more."""
+"""Number of released blocks with a new arm after which the arm has no minimum share any more."""
 
 _EVENTS: dict[str, str] = {"add": "arm added", "retire": "arm retired"}
 
 
 @dataclass(frozen=True)
 class ArmChange:
-    """One change of a policy's arms: public.
+    """One public change of a policy's arms.
 
     Attributes:
         what: "add" or "retire".
@@ -52,7 +52,7 @@ class ArmChange:
         asked: Number of rounds that had been asked when the change was announced.
         at: Time of the announcement, in seconds since 1970.
         like: Label of the arm from whose posterior a new arm starts; None for the average of all arms.
-        minimum: Share of the decisions that a new arm gets until two releases hold its rounds.
+        minimum: Share of the decisions that a new arm gets at least, until two releases contain its rounds.
     """
 
     what: Literal["add", "retire"]
@@ -64,13 +64,17 @@ class ArmChange:
     minimum: float | None = None
 
     def to_config(self) -> dict[str, Any]:
-        """Return the change as JSON: an event of the log of releases."""
+        """Return the change as JSON, which is an event of the log of releases."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "what"}
         return {"event": _EVENTS[self.what], **{name: own for name, own in named.items() if own is not None}}
 
     @classmethod
     def from_config(cls, event: Mapping[str, Any]) -> Self:
-        """Read a change from `to_config`. Raises `CorruptState` for anything else."""
+        """Read a change from the result of `to_config`.
+
+        Raises:
+            CorruptState: The argument is something else.
+        """
         with reading("a change of arms", CorruptState):
             what: Any = {text: name for name, text in _EVENTS.items()}[event["event"]]
             given = {name: value for name, value in event.items() if name != "event"}
@@ -85,7 +89,11 @@ class ArmChange:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Read a change from `to_bytes`. Raises `CorruptState` for anything else."""
+        """Read a change from the result of `to_bytes`.
+
+        Raises:
+            CorruptState: The argument is something else.
+        """
         with reading("a change of arms", CorruptState):
             event = json.loads(content)
         return cls.from_config(event)
@@ -97,7 +105,7 @@ class ArmChange:
 
 @dataclass(frozen=True)
 class ArmHistory:
-    """All arms that a policy ever had, and when each is offered.
+    """All arms that a policy ever had, with the versions in which each is offered.
 
     Args:
         first: Labels of the arms that the policy was built with.
@@ -116,7 +124,7 @@ class ArmHistory:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """Labels of all arms, in the order of their codes: also of announced and of retired ones."""
+        """Labels of all arms, announced and retired ones included, in the order of their codes."""
         return (*self.first, *(one.arm for one in self.changes if one.what == "add"))
 
     @cached_property
@@ -124,7 +132,7 @@ class ArmHistory:
         return Arms(self.labels)
 
     def known(self, version: int) -> int:
-        """Return the number of arms that were there in this version or before it."""
+        """Return the number of arms that were offered in this version or an earlier one."""
         added = [one for one in self.changes if one.what == "add" and one.version <= version]
         return len(self.first) + len(added)
 
@@ -140,11 +148,11 @@ class ArmHistory:
         return [one for one in self.changes if one.what == "add" and one.version == version]
 
     def code(self, label: object) -> int:
-        """Return the code of a label, compared by value; -1 if no arm had it."""
+        """Return the code of the arm with a label, compared by value; -1 if no arm ever had this label."""
         return self._every.code(label)
 
     def minimums(self, version: int) -> list[tuple[int, float]]:
-        """Return the codes of the arms that have a minimum in a version, and their shares."""
+        """Return (code, minimum share) of the arms that have a minimum share in a version."""
         found = [
             (self.code(one.arm), one.minimum)
             for one in self.changes
@@ -154,27 +162,27 @@ class ArmHistory:
         return [(code, share) for code, share in found if share is not None and code in offered]
 
     def changed(self, what: Literal["add", "retire"], arm: Label, **rest: Any) -> "ArmHistory":
-        """Return the history with one more change. Check it with `adding` or `retiring` first."""
+        """Return the history with one more change, which must have been checked by `adding` or `retiring`."""
         return replace(self, changes=(*self.changes, ArmChange(what, arm, **rest)))
 
     def found(self, what: str, arm: object) -> ArmChange | None:
-        """Return the change of this kind that an arm had; None if there is none."""
+        """Return the change `what` ("add" or "retire") of an arm; None if the arm has no such change."""
         own = self.code(arm)
         same = (one for one in self.changes if one.what == what and self.code(one.arm) == own >= 0)
         return next(same, None)
 
     def same(self, before: ArmChange, *, like: Any, minimum: float | None) -> bool:
-        """Return True if an addition has these arguments."""
+        """Return True if the addition `before` was announced with these arguments."""
         own = -1 if before.like is None else self.code(before.like)
         asked = -1 if like is None else self.code(like)
         return own == asked and before.minimum == (MINIMUM if minimum is None else minimum)
 
     def adding(self, arm: Any, *, like: Any, minimum: float | None, version: int) -> dict[str, Any]:
-        """Return the fields of an addition, checked.
+        """Check the arguments of an addition, and return the fields of its `ArmChange`.
 
         Raises:
-            InvalidParameter: There was an arm of this label, `like` is no arm of the policy, or the minimum
-                is no share, or too large together with those of other new arms.
+            InvalidParameter: An arm had this label before, `like` is no arm of the policy, or the minimum is
+                no share, or too large together with the minimum shares of other new arms.
         """
         label = Arms([*self.labels, arm]).labels[-1]  # raises for a label that is invalid or was used before
         if like is not None and not 0 <= self.code(like) < self.known(version - 1):
@@ -196,7 +204,7 @@ class ArmHistory:
         return {"what": "add", "arm": label, "like": known, "minimum": float(share)}
 
     def retiring(self, arm: Any, *, version: int) -> dict[str, Any]:
-        """Return the fields of a retirement, checked.
+        """Check the arguments of a retirement, and return the fields of its `ArmChange`.
 
         Raises:
             InvalidParameter: The policy has no such arm.
@@ -215,7 +223,7 @@ class ArmHistory:
         """Return the history of a policy, from the events of its log of releases.
 
         Raises:
-            CorruptState: An event cannot be read, or its arm is unknown or there twice.
+            CorruptState: An event cannot be read, or its arm is unknown or occurs twice.
         """
         found = cls(tuple(first), tuple(ArmChange.from_config(one) for one in events))
         with reading("the changes of arms", CorruptState):

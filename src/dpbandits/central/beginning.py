@@ -1,13 +1,14 @@
 """Warm start from private data: a published function as a policy's prior.
 
 `GPBandit.warm_start(published, disjoint=...)` takes the function's predictions over the domain, mean and
-standard deviation. It converts them to statistics of artificial observations: as many as there are features,
-each as uncertain as the function. The policy adds them to its releases. It sees only the published function.
+standard deviation. It converts them to statistics of artificial observations: about as many as features,
+each as uncertain as the function. The policy adds these statistics to those of its releases. It uses nothing
+but the published function.
 
 **Privacy.** For users in the function's data, the function is a release and the policy is post-processing of
-it. There are two cases. With `disjoint=True`, which nobody checks, the policy has other users, and their
-promise is unchanged. With `disjoint=False` both promises add up, in the statement and in a ledger if an
-account pays. In both cases the log of releases holds the function's terms and the case. A state that
+it. With `disjoint=True`, which nobody checks, the policy has other users, and their guarantee is unchanged.
+With `disjoint=False` both guarantees add up, in the statement and, if an account is charged, in its ledger.
+In both cases the log of releases has the function's terms and the value of `disjoint`. A state that
 contradicts them is refused.
 """
 
@@ -37,13 +38,15 @@ from dpbandits.tables.menu import Menu
 __all__ = ["Beginning", "observations_of"]
 
 POINTS = 1 << 12
-"""Number of points of the domain at which the function is evaluated: a hundred per feature and more."""
+"""Number of points of the domain at which the function is
+evaluated, which is at least a hundred per feature.
+"""
 
 LEAST_SD = 1e-3
 """Smallest assumed standard deviation of a published function, as a share of the reward range."""
 
 PART = "Published function"
-"""Part of a statement to which assumptions about the function belong."""
+"""Name of the part of a statement to which assumptions about the function belong."""
 
 DISJOINT = sentences.unchecked(
     "disjoint users",
@@ -56,7 +59,7 @@ EARLIER = sentences.unchecked(
     "policy. This concerns functions that were given as other people's.",
 )
 ITS_EARLIER = "its earlier users"
-"""Name of `EARLIER` where a published function's own statement has it."""
+"""Name that the assumption `EARLIER` of the function's own statement gets in the policy's statement."""
 
 BEGAN = (
     "The policy began from a published function, whose own promise to the people in its data is {title} at "
@@ -84,16 +87,16 @@ BOTH_ADD_UP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """A published function that a policy started from.
+    """Published function from which a policy started.
 
     Args:
         guarantee: Guarantee of the function.
-        disjoint: True if the caller declares that nobody in its data is a user of the policy.
-        paid: "here" if the policy's account paid for it, "before" if a named earlier charge did; None if no
-            account was asked.
+        disjoint: True if the caller declares that nobody in the function's data is a user of the policy.
+        paid: "here" if the policy's account was charged for the function, "before" if an earlier charge is
+            named; None if no account was charged.
 
     Raises:
-        InvalidParameter: The function has no certificate, or its promise cannot be added to the policy's.
+        InvalidParameter: The function has no certificate, or its guarantee cannot be added to the policy's.
     """
 
     guarantee: Guarantee
@@ -117,7 +120,7 @@ class Beginning:
         """Build a `Beginning` from the arguments of `warm_start`.
 
         Raises:
-            InvalidParameter: `published` is no published function, or `disjoint` is missing.
+            InvalidParameter: `published` is not a published function, or `disjoint` is missing.
         """
         if not isinstance(published, PublishedFunction):
             raise InvalidParameter(
@@ -134,7 +137,7 @@ class Beginning:
         return cls(guarantee=published.guarantee, disjoint=disjoint)
 
     def paid_by(self, holder: Holder, *, charged_as: str | None = None) -> "Beginning":
-        """Return a copy that an account paid for: under the id `charged_as`, or now, at most once.
+        """Return a copy with `paid` set, after finding the charge `charged_as` or charging the account now.
 
         Raises:
             InvalidParameter: There is no charge with this id, or it is too small.
@@ -163,7 +166,7 @@ class Beginning:
     # -- the statement --------------------------------------------------------------------------
 
     def stated(self, own: Guarantee) -> Guarantee:
-        """Return the statement of the policy with this warm start, from its own statement."""
+        """Return the policy's statement with this warm start added, given the statement `own` without it."""
         theirs = self.guarantee
         simulated = (SIMULATED_PRIOR,) if theirs.status == "simulated" else ()
         if self.disjoint:
@@ -195,7 +198,7 @@ class Beginning:
         )
 
     def _carried(self, own: Guarantee) -> tuple[Assumption, ...]:
-        """Return the unchecked assumptions about the function, if the promise covers both together."""
+        """Return the function's unchecked assumptions, if the policy's guarantee covers users of both."""
         said = {one.text for one in own.assumptions}
         theirs = [one for one in self.guarantee.assumptions if not one.enforced]
         before = {one.text for one in theirs} & {DISJOINT.text, EARLIER.text}
@@ -213,7 +216,7 @@ class Beginning:
     # -- the log of releases --------------------------------------------------------------------
 
     def record(self) -> MechanismRecord:
-        """Return the function as one mechanism: its last one, with the certificate of all of them."""
+        """Return the function's last mechanism, with the certificate of all its mechanisms together."""
         name = "published function given to warm_start"
         if not self.guarantee.mechanisms:
             raise InvalidParameter("warm_start: the function's guarantee lists no mechanism")
@@ -229,7 +232,7 @@ class Beginning:
     # -- state ------------------------------------------------------------------------------------
 
     def to_array(self) -> np.ndarray[Any, Any]:
-        """Return this object as bytes of JSON, for a state."""
+        """Return this object as the bytes of its JSON, for a saved state."""
         config = {
             "disjoint": self.disjoint,
             "paid": self.paid,
@@ -239,7 +242,11 @@ class Beginning:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> "Beginning | None":
-        """Read a `Beginning` from a state, None if it has none. Raises `CorruptState` for anything else."""
+        """Read a `Beginning` from a saved state; None if the state has none.
+
+        Raises:
+            CorruptState: The state has something else in its place.
+        """
         kept = arrays.get("beginning", np.zeros(0, dtype=np.uint8))
         if not kept.size:
             return None
@@ -257,7 +264,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class _ExternalNoise:
-    """Noise source of a release that another object made."""
+    """Noise source that stands for the noise in a release that another object made."""
 
     status: Status
 
@@ -278,16 +285,16 @@ def observations_of(
     reward_range: RewardRange,
     reward_variance: float,
 ) -> tuple[Placed, FloatArray]:
-    """Return features and values (k,) of artificial observations that carry the function's information.
+    """Return features and values (k,) of artificial observations that are as informative as the function.
 
     At each of N points of the domain, where the function has mean y and deviation s, there is an observation
-    of variance s^2 N/m. A function that is known by these alone then has deviation s, on average over the
-    domain. Both sides are divided by the observation's deviation over that of a reward. Arms that the
-    function does not have get no observations.
+    y of variance s^2 N/m, for m features. A function known by these observations alone has deviation s, on
+    average over the domain. Features and values are divided by the ratio of the observation's deviation to
+    that of a reward. Arms that the function does not have get no observations.
 
     Args:
         published: Published function.
-        features, domain, menu, reward_range: Those of the policy.
+        features, domain, menu, reward_range: Attributes of the policy.
         reward_variance: Variance of a reward given its mean in the model, in squared widths of the range.
 
     Raises:

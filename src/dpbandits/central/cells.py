@@ -1,24 +1,24 @@
 """Rewards summed in public cells with discrete Laplace noise: pure epsilon, for domains of few dimensions.
 
-The sensitivity of a one-hot contribution does not depend on the number of cells. Every block has its own
-noise, and blocks are not mixed; `dpbandits.privacy.cell_sums` holds the proof. The release needs no delta, no
-horizon and no allowance for rounding. With many columns, one-hot vectors need too many cells. Beyond about
-four dimensions the matrix mechanism on features (`feature_release`) learns more.
+A reward adds to one cell, so the sensitivity does not depend on the number of cells. Every block has its own
+noise; `dpbandits.privacy.cell_sums` has the proof. The release needs no delta, no horizon and no allowance
+for rounding. With many columns too many cells are needed. Beyond about four dimensions the matrix mechanism
+on features (`feature_release`) learns more.
 
 A block has three steps:
 
-1. *Design*, from past releases and public coins. The block's released policy answers public decision sets.
-   Their chosen points, and some uniform ones, are clustered in the coordinates F^T phi, F F^T the posterior
-   covariance. Points separate in these coordinates only where the function is still uncertain. A cell
-   consists of the points nearest to one centre. Each block has few cells, for the questions that matter at
-   the time. The design also predicts each cell's number of users and mean feature vector. A wrong law of
-   decision sets costs reward, never privacy.
-2. *Draw*: centred rewards are summed in cells. (Separate sums of successes and failures would also tell the
-   number of users in a cell, at a quarter of the precision. On tuning seeds they lost for every block
-   length.)
+1. *Design*, from past releases and public coins. The policy of these releases chooses from public decision
+   sets. The chosen points, and some uniform ones, are clustered in the coordinates F^T phi, where phi are
+   features and F F^T is the posterior covariance. In these coordinates two points are far apart only where
+   the function is still uncertain. A cell consists of the points nearest to one cluster's centre, and each
+   block has few cells. The design also predicts each cell's number of users and mean feature vector. If real
+   decision sets differ from the public ones, that costs reward, never privacy.
+2. *Draw*: centred rewards are summed in cells, and noise is added. (Separate sums of successes and failures
+   would also give the number of users in a cell, at a quarter of the precision. On tuning seeds they earned
+   less for every block length.)
 3. *Fit*: `dpbandits.models.cell_regression`.
 
-Privacy: pure epsilon. Raw data meets noise in `CellRelease.draw`.
+Privacy: pure epsilon. Noise is added to raw data in `CellRelease.draw` only.
 """
 
 import warnings
@@ -60,26 +60,26 @@ UNIFORM_SHARE = 0.4
 """Share of uniform points among those that are clustered; the others come from public decision sets."""
 
 UNIFORM_WEIGHT = 0.1
-"""Weight of a uniform point among the expected users.
+"""Weight of a uniform point, in users, when the number of users in a cell is predicted.
 
-With weight 1, a cell that nobody visits reports 0, the middle of the range, as if users had been there. Some
-runs then never tried it again.
+With weight 1, the sum 0 of a cell that nobody visits looked like mean rewards in the middle of the range.
+Some runs then never tried such a cell again.
 """
 
 FEWEST_CELLS, MOST_CELLS = 5, 24
 """Smallest and largest number of cells of a block; chosen on tuning seeds, like the other numbers here."""
 
 PEOPLE_A_CELL = 8
-"""Users per cell at epsilon 1, in blocks that are long enough for more than the fewest cells."""
+"""Smallest number of users per cell at epsilon 1, in blocks with more than the fewest cells."""
 
 COUNT_ERROR = 0.1
-"""Assumed relative deviation of the number of users in a cell from the expected number."""
+"""Assumed relative standard deviation of the number of users in a cell about the predicted number."""
 
 CERTAIN, ALARM = 6.0, 1e-6
-"""Thresholds of a warning in diagnostics.
+"""Thresholds of the diagnostics' warning about cells with more users than predicted.
 
-The first is how many standard deviations of the number of users in a cell chance may explain. The second is
-the probability that noise alone causes the warning.
+The first is a number of standard deviations of the number of users in a cell, up to which chance explains an
+excess. The second is the probability that noise alone causes the warning.
 """
 
 OTHER_LAW = (
@@ -93,22 +93,22 @@ ROUNDS_OF_CLUSTERING = 6
 
 PLACE_DIGITS = 9
 ONE_PLACE = 10.0**-PLACE_DIGITS
-"""Distance below which centres count as one place.
+"""Distance below which two centres count as equal.
 
 A matrix product may round a point differently in another row, by about 1e-15. Without this tolerance one
-point of a finite domain could make two cells, with its users in either.
+point of a finite domain could become two cells, with its users in either of them.
 """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CellDesign:
-    """Public design of a block.
+    """Public design of a block with C cells.
 
     Attributes:
-        embedding: Matrix (m, m) from features to the coordinates that points are clustered in.
-        centres: Centres (C, m) of the cells in these coordinates; a point belongs to the nearest.
-        counts: Expected number of users in every cell, (C,).
-        features: Mean feature vectors of these users, (C, m).
+        embedding: Matrix (m, m) that maps features to the coordinates in which points are clustered.
+        centres: Centres (C, m) of the cells in these coordinates; a point belongs to the nearest centre.
+        counts: Predicted number of users in every cell, (C,).
+        features: Predicted mean feature vector of the users in every cell, (C, m).
     """
 
     embedding: FloatArray
@@ -117,7 +117,7 @@ class CellDesign:
     features: FloatArray
 
     def locate(self, features: FloatArray) -> IntArray:
-        """Return the cells (n,) of feature vectors (n, m)."""
+        """Return the cell of each of n feature vectors (n, m), shape (n,)."""
         return _nearest(features @ self.embedding, self.centres)
 
 
@@ -127,8 +127,9 @@ class CellPast(Past):
 
     Attributes:
         sums: Released integers (k, C), in units of `cell_sums.CENTRED`. C is `MOST_CELLS`.
-        counts: Expected number of users, (k, C); blocks with fewer cells have zeros at the end.
-        features: Mean feature vectors of these users, (k, C, m).
+        counts: Predicted number of users in every cell, (k, C); blocks with fewer cells have zeros at the
+            end.
+        features: Predicted mean feature vectors of users in every cell, (k, C, m).
     """
 
     sums: IntArray
@@ -145,7 +146,7 @@ class CellPast(Past):
         return self.sums[:count].copy()
 
     def with_block(self, released: IntArray, design: CellDesign) -> "CellPast":
-        """Return the past with one more block; places for cells that the block lacks are zero."""
+        """Return the past with one more block; entries for cells that the block does not have are zero."""
 
         def more(past: Any, block: Any) -> Any:
             padded = np.zeros(past.shape[1:], dtype=past.dtype)
@@ -168,7 +169,7 @@ class CellPast(Past):
 
 
 class CellRelease(MechanismKind[CellDesign, CellPast]):
-    """Sums of rewards in public cells, pure epsilon.
+    """Kind of release: sums of rewards in public cells with pure epsilon.
 
     Args:
         setup: Public arguments of the policy.
@@ -233,7 +234,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> CellDesign:
-        """Return the cells of a block, and the expected users in them."""
+        """Return the cells of a block, with predicted users in them."""
         setup, law, size = self._setup, posterior or self.prior, self.features.n_features
         sets = PublicSets.of(self.features, setup.domain, self.tuning.public_decision_sets, seed=setup.seed)
         order = np.argsort(coins.uniform(f"public points/{block}", 0, len(sets.rows), 1)[:, 0])
@@ -256,13 +257,13 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def _n_cells(self, block: int) -> int:
-        """Return the number of cells of a block: long blocks have less relative noise and get more."""
+        """Return the number of cells of a block; long blocks have less relative noise and get more cells."""
         privacy = self._setup.privacy
         each = PEOPLE_A_CELL * (privacy.rounds_per_user / privacy.epsilon) ** 2
         return int(np.clip(self.rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
 
     def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
-        """Release a block. Raw data meets noise here: rewards are summed in cells, and noise is added."""
+        """Return the past with the release of a block; raw rewards are summed and noised here."""
         actions, rewards, told, _ = rows
         cells = design.locate(in_fixed_shapes(self.features, actions))[told]
         unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5
@@ -270,7 +271,9 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return past.with_block(self.mechanism.release(sums), design)
 
     def fit(self, past: CellPast) -> WeightPosterior | None:
-        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
+        """Return the posterior of the weights, for centred rewards in a range of width 1; None before any
+        release.
+        """
         if not past.count:
             return None
         return posterior_from_cells(
@@ -300,10 +303,10 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def findings(self, past: CellPast, count: int) -> Findings:
-        """Compare the size of released sums with the expected number of users in each cell.
+        """Compare the size of released sums with the predicted number of users in each cell.
 
-        A centred reward is at most half the width of its range. A sum that exceeds half the number of users,
-        by more than noise and chance explain, comes from more users than expected.
+        A centred reward is at most half the width of its range. So a sum that exceeds half the predicted
+        number of users, by more than noise and chance explain, comes from more users than predicted.
         """
         people = past.counts[:count]
         expected = people * (1.0 + COUNT_ERROR) + CERTAIN * np.sqrt(people)
@@ -313,7 +316,11 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return Findings({"crowded_cells": crowded}, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
-        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
+        """Return the past that a state saved.
+
+        Raises:
+            CorruptState: This configuration does not write such arrays.
+        """
         names = ("released", "cell_counts", "cell_features")
         sums, counts, features = (arrays[name] for name in names)
         k, m = len(sums), self.features.n_features
@@ -339,7 +346,7 @@ def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
 def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
     """Return the centres (C, m) of clusters of public points (n, m); `seed` is public.
 
-    If there are no more points than cells, each point is a centre, and the remaining centres repeat the last.
+    If there are no more points than cells, each point is a centre, and further centres repeat the last one.
     """
     from scipy.cluster.vq import kmeans2  # imported here: other releases do not need it
 

@@ -1,16 +1,17 @@
-"""Release of sums of phi phi^T and of centred rewards times features, by the matrix mechanism.
+"""Release of sums of phi phi^T and of centred rewards times features phi, by the matrix mechanism.
 
 The method corresponds to Dubey2021, Algorithm 1 (a binary tree over all rounds and a positive-definite
 shift), but every part differs:
 
 - a few uneven blocks and a square root of the lower-triangular matrix of ones instead of a tree;
-- centred rewards; Gram matrix and vector released jointly, with the noise of the vector alone;
-- no shift: the Gram is shrunk towards a public prior and made positive semidefinite afterwards, and
-  the posterior is generalised least squares on block sums with the known noise covariance;
-- Thompson sampling with a scaled-down covariance instead of confidence bounds, which noise inflates.
+- rewards are centred; Gram matrix and vector are released jointly, and the vector has no more noise than if
+  it were released alone;
+- there is no shift: the Gram matrix is shrunk towards a public prior and made positive semidefinite
+  afterwards, and the posterior is generalised least squares on block sums with the known noise covariance;
+- choices use Thompson sampling with a scaled-down covariance, not confidence bounds, which noise inflates.
 
-Privacy: (epsilon, delta), see `dpbandits.privacy.prefix_sums.blocks`. Raw data meets noise in
-`FeatureRelease.draw`.
+Privacy: (epsilon, delta); see `dpbandits.privacy.prefix_sums.blocks`. Noise is added to raw data in
+`FeatureRelease.draw` only.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +41,9 @@ from dpbandits.privacy.prefix_sums import BlockRelease
 __all__ = ["FeaturePast", "FeatureRelease"]
 
 CERTAIN = 4.0
-"""Standard deviations by which a finding must exceed the noise. Noise alone does that once in 30,000 runs."""
+"""Number of the noise's standard deviations that a finding must
+exceed; noise alone does so once in 30,000 runs.
+"""
 
 FEW_TOLD = 0.5
 """Share of the rounds with a reward below which diagnostics warn."""
@@ -55,20 +58,23 @@ N_FEATURES = 20
 """Default number of features of candidates."""
 
 ALL_SOLVED = 32
-"""Number of features per support up to which all weights are solved for: leaving some out saves little."""
+"""Number of features per support up to which all weights are solved
+for, as leaving some out saves little time.
+"""
 
 _ROWS_TOGETHER = 4096
-"""Rows whose features are computed together; a multiple of the fixed shape of `in_fixed_shapes`."""
+"""Number of rows whose features are computed together; a multiple of the fixed shape of `in_fixed_shapes`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FeaturePast(Past):
-    """Data of the first k blocks.
+    """Data of the first k blocks: releases of D numbers each, and raw sums.
 
     Attributes:
-        raw_sums: Raw block sums, (k, D), secret: later releases mix them again.
+        raw_sums: Raw block sums, (k, D), which are secret. Later releases combine them again.
         mixed: Releases, (k, D), in units of `prefix_sums.RELEASE_UNIT`.
-        grams: Expected Gram matrices by support, (k, C), or the exact ones if decision sets are public.
+        grams: Expected Gram matrices, as C entries by support, (k, C); exact ones if decision sets are
+            public.
     """
 
     raw_sums: IntArray
@@ -85,12 +91,14 @@ class FeaturePast(Past):
         return self.mixed[:count].copy()
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of a state, by name: secret."""
+        """Return the secret arrays of a saved state, by name."""
         return {"raw_sums": self.raw_sums, "released": self.mixed, "grams": self.grams}
 
 
 class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
-    """Mixed block sums with Gaussian noise. A design is the block's expected Gram matrix (C,) by support.
+    """Kind of release: block sums, combined by the matrix mechanism, with Gaussian noise.
+
+    A block's design is its expected Gram matrix, as C entries by support.
 
     Args:
         setup: Public arguments of the policy.
@@ -149,7 +157,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return self.mechanism.record()
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
-        """Return the (epsilon, delta)-joint DP guarantee: the same before, during and after the run."""
+        """Return the (epsilon, delta)-joint DP guarantee, the same before, during and after the run."""
         public, width = self._setup.tuning.decision_sets == "public", self._setup.reward_range.width
         return block_release_guarantee(
             privacy, self.mechanism, width=width, setting=setting, public_decision_sets=public
@@ -167,8 +175,8 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> FloatArray | None:
         """Return the expected sum of phi phi^T over the block; None if decision sets are public.
 
-        The expectation is for users with the public sets that this posterior answers. With public decision
-        sets the exact Gram is used.
+        The expectation is for users with the public decision sets, for whom this posterior chooses. If
+        users' decision sets are public, the exact Gram matrix is used instead.
         """
         if self._setup.tuning.decision_sets == "public":
             return None
@@ -183,10 +191,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return rounds * sets.mean_gram_of_best(self.weights(posterior, normals))
 
     def _largest(self) -> FloatArray | None:
-        """Return bounds (m,) on each feature's part of the function's prior variance; None to solve for all.
+        """Return bounds (m,) on each feature's part of the function's prior variance; None to solve for all
+        weights.
 
-        All are also solved for if the prior variance is below the default. For such flat functions, small
-        features say as much about the position of the maximum as large ones.
+        All weights are also solved for if the prior variance is below the default. For such flat functions,
+        small features are as informative about the position of the maximum as large ones.
         """
         features, variance = self.features, self.weight_variance
         few = max(high - low for low, high in features.supports) <= ALL_SOLVED
@@ -198,11 +207,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return None if squares is None else variance * squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
-        """Release a block. Raw data meets noise here: the block is encoded and mixed, and noise is added.
+        """Return the past with the release of a block; raw data is encoded, combined and noised here.
 
         Features are computed for some rows at a time, so that memory does not grow with the block. Encoded
-        sums are integers. The sums of all parts add up to exactly that of the block, so its sensitivity is
-        unchanged.
+        sums are integers, so the sums of all parts add up to exactly the sum of the block, and its
+        sensitivity is unchanged.
         """
         actions, rewards, told, refused = rows
         sums = np.zeros(self.mechanism.mechanism.size, dtype=np.int64)
@@ -224,11 +233,13 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def draw_ahead(self) -> Callable[[], None] | None:
-        """Return a function that draws the next release's noise, if the source can."""
+        """Return a function that draws the noise of the next release; None if the source cannot do that."""
         return self.mechanism.prepare if hasattr(self.noise, "prepare") else None
 
     def fit(self, past: FeaturePast) -> WeightPosterior | None:
-        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
+        """Return the posterior of the weights, for centred rewards in a range of width 1; None before any
+        release.
+        """
         if not past.count:
             return None
         ends = np.array(self.blocks[: past.count])
@@ -265,15 +276,16 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def _growth(self, count: int) -> float:
-        """Return the noise sd of the sum of the first `count` blocks, in units of one release's."""
+        """Return the noise deviation of the first `count` blocks' sum, relative to that of one release."""
         return float(np.sqrt(self.mechanism.factor.prefix_variance()[count - 1]))
 
     def findings(self, past: FeaturePast, count: int) -> Findings:
         """Compare the released Gram matrix with the expected one.
 
-        The trace tells how many rounds counted, since feature vectors are about equally long. `law_misfit` is
-        the relative deviation of the rest. It is near 1 if users choose among other points than the public
-        law of decision sets has. It is no warning by itself, as the regression corrects for it.
+        Feature vectors are about equally long, so the trace estimates the number of rounds that counted.
+        `law_misfit` is the relative deviation of the rest of the matrix. It is near 1 if users' candidates
+        differ from those of the public law of decision sets. It is no warning by itself, as the regression
+        corrects for such a difference.
         """
         mechanism = self.mechanism.mechanism
         if not count or mechanism.vector_only:
@@ -297,7 +309,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return Findings(numbers, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
-        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
+        """Return the past that a state saved.
+
+        Raises:
+            CorruptState: This configuration does not write such arrays.
+        """
         raw_sums, mixed, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
         entries, size, k = block_entries(self.features.supports), self.mechanism.mechanism.size, len(mixed)
         summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, mixed))

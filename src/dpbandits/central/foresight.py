@@ -1,8 +1,8 @@
 """Forecast, before any data, of how much of a reward function a whole run can learn.
 
-Constructors use it for the warning `NothingToLearn`. It depends only on public numbers: the features, the
-domain, the number of rounds and the scale of the noise. It is an estimate. It assumes that decisions are
-spread over the domain, and that the released Gram matrix is used without shrinkage.
+Constructors use the forecast for the warning `NothingToLearn`. It depends only on public numbers: the
+features, the domain, the number of rounds and the scale of the noise. It is an estimate, which assumes that
+decisions are spread over the domain, and that the released Gram matrix is used without shrinkage.
 """
 
 from typing import NamedTuple
@@ -26,26 +26,27 @@ __all__ = [
 ]
 
 POINTS = 256
-"""Number of public points of the domain over which the correlation is computed."""
+"""Number of public points of the domain at which a function and its estimate are correlated."""
 
 DRAWS, MOST_ARMS = 256, 8
 """Number of public draws over which the correlation is averaged, and largest number of simulated arms."""
 
 TYPICAL_VARIANCE = 0.01
-"""Variance of a reward function over its domain, in squared widths of the reward range.
+"""Assumed variance of a reward function over its domain, in squared widths of the reward range.
 
-It is a standard deviation of a tenth. The prior of a policy is ten times as wide, so that it learns fast.
+So its standard deviation is a tenth of the range. The prior of a policy is ten times as wide, so that the
+policy learns fast.
 """
 
 NOTHING_TO_LEARN = 0.25
-"""Correlation below which a constructor warns.
+"""Forecast correlation below which a constructor gives the warning `NothingToLearn`.
 
-In the settings below it, 38% of the runs of 16 tuning worlds ended worse than random, and 16% in those above
-(`reproduction/tuning/foresight.py`, seeds 0 to 15).
+In settings with a lower correlation, 38% of the runs of 16 tuning worlds earned less than random choices,
+and in other settings 16% (`reproduction/tuning/foresight.py`, seeds 0 to 15).
 """
 
 FLAT = 0.05
-"""Share of the prior variance in differences between points, below which a kernel is called flat.
+"""Share of the prior variance that lies in differences between points, below which a kernel is called flat.
 
 Examples are Matern(nu=2.5) with a lengthscale above 1.6 times the range of one column, or above 2.2 in two.
 """
@@ -65,8 +66,7 @@ class Foresight(NamedTuple):
     """Forecast for a whole run.
 
     Attributes:
-        correlation: Mean over runs of the correlation of a typical function with its estimate over the
-            domain.
+        correlation: Correlation over the domain of a typical function with its estimate, averaged over runs.
         varies: Share of the prior variance that lies in differences between points of the domain.
     """
 
@@ -86,14 +86,15 @@ def foresight(
 ) -> Foresight:
     """Return the forecast after `rounds` rounds at points that are spread over the domain.
 
-    The vector u = sum z phi and the Gram matrix G = sum phi phi^T are known up to noise. Noise of standard
-    deviation s' in G is noise of s' |w| in the coordinates of G w, for weights w. In the directions of the
-    mean of phi phi^T, with eigenvalues l, a weight is therefore estimated with variance
-    v = rho^2/g + (s^2 + s'^2 |w|^2)/g^2, where g = rounds l, and shrunk by p / (p + v).
+    The vector u = sum z phi and the Gram matrix G = sum phi phi^T are known up to noise, for rewards z and
+    features phi. Noise of standard deviation s' in G is noise of s' |w| in the coordinates of G w, for
+    weights w. Let l be an eigenvalue of the mean of phi phi^T, and g = rounds l. The weight in that
+    eigenvector's direction is estimated with variance v = rho^2/g + (s^2 + s'^2 |w|^2)/g^2, and shrunk by p
+    / (p + v).
 
     Args:
-        features: Feature map. If every arm has its own features, each is evaluated with one arm's share of
-            the rounds. Differences between arms then count like differences between points.
+        features: Feature map. If every arm has its own features, an arm's weights are estimated from its
+            share of the rounds. Differences between arms then count like differences between points.
         domain: Domain of the points.
         rounds: Number of rounds that the releases cover.
         noise_sd: Noise standard deviation s of each coordinate of the vector after the last release.
@@ -136,12 +137,12 @@ def expected_correlation(
     unexplained: float = 0.0,
     arms: int = 1,
 ) -> float:
-    """Return the mean over runs of the correlation of a function with its estimate, over points and arms.
+    """Return the correlation of a function with its estimate, over points and arms, averaged over runs.
 
-    Functions are sum_j f_j psi_j(x), one per arm, with f_j normal of variance `typical`. The estimate has the
-    weights s_j (f_j + e_j), with e_j normal of variance `error` and s_j = p / (p + error). The mean is taken
-    over `DRAWS` public draws of f and e. A ratio of means would be larger: a run with an unlucky function or
-    error has a low correlation, but little weight in such a ratio.
+    Functions are sum_j f_j psi_j(x), one per arm, with f_j normal of variance `typical`. The estimate has
+    the weights s_j (f_j + e_j), with e_j normal of variance `error` and s_j = p / (p + error). The mean is
+    taken over `DRAWS` public draws of f and e. A ratio of means would be larger: a run with an unlucky
+    function or error has a low correlation, but little weight in such a ratio.
 
     Args:
         squares: Mean squares of the psi_j, which are orthogonal over the points, shape (m,).
@@ -168,10 +169,10 @@ def expected_correlation(
 
 
 def flat_column(kernel: Kernel, points: FloatArray) -> str | None:
-    """Return a warning about the column along which a kernel is flat; None if there is none.
+    """Return a warning that names a column along which a kernel is flat; None if there is no such column.
 
-    With the other columns held fixed, a share of `FLAT`/d of the variance must lie in differences along
-    each of the d columns. A sum of d kernels over one column each has about 1/d.
+    With the other columns fixed, a share of at least `FLAT`/d of the variance must lie in differences along
+    each of the d columns. In a sum of d one-column kernels the share is about 1/d.
 
     Args:
         kernel: Kernel over the columns, in the unit of the points.

@@ -1,13 +1,13 @@
 """A Gaussian-process bandit under joint differential privacy that learns from a few noisy releases.
 
-The policy learns only at a few block boundaries, fixed in advance. It makes a release at each. All its
-answers are computed from these releases. A `Kind` (`kinds.py`) decides the content of a release. This module
-holds what all kinds share: asks and tells, blocks, releases in another thread, the log of releases, saving,
+The policy makes a release at each of a few block boundaries, which are fixed in advance. All its answers are
+computed from these releases. A `Kind` (`kinds.py`) defines the content of a release. This module has the
+parts that all kinds share: asks and tells, blocks, releases in another thread, the log of releases, saving,
 publishing and public data.
 
-Privacy: (epsilon, delta)-joint DP. The unit is one user's whole contribution: decision sets and rewards of at
-most `rounds_per_user` rounds. A round belongs to the block of its ask, whether or not its reward arrives. Raw
-data meets noise only in the kind's `draw`.
+Privacy: (epsilon, delta)-joint DP. The unit is one user's whole contribution: decision sets and rewards of
+at most `rounds_per_user` rounds. A round belongs to the block of its ask, whether or not its reward arrives.
+Only the kind's `draw` adds noise to raw data.
 """
 
 import time
@@ -83,25 +83,26 @@ KINDS: dict[KindName, Callable[[Setup], Kind[Any, Any]]] = {
 
 
 CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
-"""Limits within which cells are chosen by default: columns, delta, epsilon per round of a user, rounds.
+"""Limits within which cells are chosen by default: columns, delta, epsilon over `rounds_per_user`, rounds.
 
-Within each of them cells lost less reward than features, on families of functions that are used only for
-tuning (`reproduction/studies/releases.py --group rule`; see the page on releases). The law of candidates was
-the expected one there.
+Within each of these limits cells lost less reward than features, on families of functions that are used only
+for tuning (`reproduction/studies/releases.py --group rule`; see the page on releases). There the candidates
+had the law that the policy assumes.
 """
 
 UNKNOWN_HORIZON = 10_000
-"""Horizon that the rule assumes for an unknown one. Features need more noise for an unknown horizon."""
+"""Horizon that the default rule assumes if it is unknown; features need more noise for an unknown horizon."""
 
 PUBLIC_POINTS = 512
 """Number of points of the domain at which diagnostics compare predictions with the reward range."""
 
 BEYOND, BEYOND_SDS = 0.5, 2.0
-"""Thresholds for predictions outside the reward range: widths of the range, and standard deviations.
+"""Thresholds for the warning about predictions outside the reward range.
 
-Diagnostics warn if a prediction exceeds both. On 16 tuning seeds in eight settings, with candidates of the
-expected law, predictions left the range by at most 0.37 widths and 1.74 deviations. With contexts of visitors
-beside the candidates, predictions of the cell release left the range by up to 5.7 widths and 20.6 deviations
+Diagnostics warn if a prediction is outside by more than the first number of widths of the range, and by more
+than the second number of standard deviations. On 16 tuning seeds in eight settings, with candidates of the
+expected law, predictions were outside by at most 0.37 widths and 1.74 deviations. With contexts of visitors
+in the candidates, predictions of the cell release were outside by up to 5.7 widths and 20.6 deviations
 (`reproduction/tuning/foresight.py`).
 """
 
@@ -153,8 +154,9 @@ def kind_for(setup: Setup) -> KindName:
     | candidates of a declared public law, or none, within `CELL_BOXES` | cells if no account pays |
     | any other | features |
 
-    Cells assume a law of candidates and cannot correct a wrong one, so they need a declared law. With an
-    account the choice is features: most accounts add up zCDP, where pure epsilon costs many times more.
+    Cells assume a law of candidates and cannot correct for a wrong one, so they need a declared law. With an
+    account features are chosen instead: most accounts add up zCDP, in which pure epsilon costs many times
+    more.
     """
     if setup.actions is not None:
         return "marginals"
@@ -186,7 +188,7 @@ _Made = tuple[Past, WeightPosterior | None]
 
 @dataclass(eq=False, repr=False)
 class _PendingRelease:
-    """A release that another thread makes. If fitting fails, its noise is not drawn again.
+    """Release that another thread makes. If fitting fails, its noise is not drawn again.
 
     Attributes:
         block: Index of the block.
@@ -413,10 +415,10 @@ class GPBandit(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of (epsilon, delta)-joint DP, the same before, during and after the run.
+        """Guarantee of (epsilon, delta)-joint DP, which is the same before, during and after the run.
 
-        After `warm_start` from a published function the guarantee says so. For users who may be in both, it
-        adds up both promises.
+        After `warm_start` from a published function the guarantee says so. For users who may be in the
+        function's data and in the policy's, it adds up both guarantees.
         """
         own = self._own_guarantee()
         return own if self._beginning is None else self._beginning.stated(own)
@@ -434,16 +436,18 @@ class GPBandit(RoundPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
-        """Round indices at which released statistics can change: ask in batches between them."""
+        """Numbers of rounds after which released statistics can change: ask in batches between them."""
         return self._boundaries
 
     @property
     def released(self) -> IntArray:
         """All releases, as integers.
 
-        - features: sums mixed by the factor (blocks released, D), in units of `prefix_sums.RELEASE_UNIT`;
-        - cells: sums in cells (blocks released, C), in units of `cell_sums.CENTRED`;
-        - marginals: each block's sums, in 1024ths of the reward range, and counts, one block after another.
+        - features: block sums combined by the matrix mechanism, shape (blocks released, D), in units of
+          `prefix_sums.RELEASE_UNIT`;
+        - cells: sums in cells, shape (blocks released, C), in units of `cell_sums.CENTRED`;
+        - marginals: each block's sums, in 1024ths of the reward range, and counts, as one array, block after
+          block.
         """
         return self._past.released(self.blocks_released)
 
@@ -456,7 +460,7 @@ class GPBandit(RoundPolicy):
 
     @property
     def arm_changes(self) -> tuple[ArmChange, ...]:
-        """Changes of arms in the order of their announcement, also those that are not in effect yet."""
+        """Changes of arms in the order of their announcement, including those that are not in effect yet."""
         return self._history.changes
 
     @in_turn
@@ -537,7 +541,7 @@ class GPBandit(RoundPolicy):
             raise ProtocolError(f"{call}: arms of this policy cannot change, as {why}: build a new policy")
 
     def _next_version(self, call: str, *, before: int) -> int:
-        """Return the number of releases from which a change that is announced now is in effect."""
+        """Return the number of releases after which a change that is announced now takes effect."""
         kind, asked = self._kind, self._book.asked
         # The block of the next round was not begun to be released: whoever releases it knows the change.
         version = max(1 + sum(end <= asked for end in self.blocks), 1 + kind.counted_first)
@@ -548,7 +552,7 @@ class GPBandit(RoundPolicy):
         return version
 
     def _change_arms(self, fields: dict[str, Any], at: float | None) -> ArmChange:
-        """Store a change and put it into effect for later releases; nothing is changed if this fails."""
+        """Store a change, which takes effect for later releases; if this fails, nothing is changed."""
         when = time.time() if at is None else _checks.scale(at, name="at")
         change = ArmChange(**fields, asked=self._book.asked, at=float(when))
         history, log = self._history, self._holder.log
@@ -567,7 +571,7 @@ class GPBandit(RoundPolicy):
         return change
 
     def _take_change(self, change: ArmChange) -> None:
-        """Enter a change into the log of releases, unless it is there."""
+        """Enter a change into the log of releases, unless the log has it already."""
         if change in self._history.changes:
             return
         self._holder.log = ReleaseLog.from_json(self._holder.log.to_json())
@@ -621,7 +625,7 @@ class GPBandit(RoundPolicy):
         self._past = drawn
 
     def _closing(self, block: int) -> BlockRows:
-        """Return a block's rows, after entering its release into the log (always before drawing noise)."""
+        """Return the rows of a block, after entering its release into the log, before noise is drawn."""
         rows = self._book.block((0, *self.blocks)[block], self.blocks[block])
         self._enter_release(self._uses()[0], block)
         return BlockRows(*rows)
@@ -633,7 +637,7 @@ class GPBandit(RoundPolicy):
         before: Past,
         posterior: WeightPosterior | None,
     ) -> Past:
-        """Design the block from earlier releases, then let the kind's `draw` add noise to raw data."""
+        """Return the past after a block's release, designed from earlier releases and noised by the kind."""
         with one_thread():
             design = self._kind.design(block, posterior, self._coins)
             after: Past = self._kind.draw(block, rows, design, before)
@@ -659,7 +663,7 @@ class GPBandit(RoundPolicy):
         return (0, *self.blocks)[self._deadlines.due(asked)]
 
     def _begin_releases(self) -> None:
-        """Begin the releases that are due, each after the one before it; raise an error of earlier work."""
+        """Begin the releases that are due, one after the other; raise the error of an earlier release."""
         self._pending_releases = [one for one in self._pending_releases if one.block >= self._past.count]
         for one in self._pending_releases:
             if one.done is not None and one.done.done():
@@ -717,7 +721,7 @@ class GPBandit(RoundPolicy):
             self._offer(self._past.count)
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
-        """Return the posterior of the feature weights (rewards centred, width 1) after `past`."""
+        """Return the posterior of the feature weights after the releases in `past` and public data."""
         with one_thread():
             return self._kind.believed(past, self._public_data)
 
@@ -751,7 +755,7 @@ class GPBandit(RoundPolicy):
         return self._kind.choose_over(self._maximiser, self._posterior, start, count, self._coins)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and standard deviations at points; before any release those of the prior.
+        """Return means and standard deviations at points; before any release they are those of the prior.
 
         The deviation includes the part of the kernel that the features leave out.
         """
@@ -763,13 +767,13 @@ class GPBandit(RoundPolicy):
 
     @in_turn
     def publish(self, *, prior: bool = False) -> PublishedPosterior:
-        """Return the learned function: it decides for anyone, anywhere, and costs no further privacy.
+        """Return the learned function, which can decide for anybody without further loss of privacy.
 
         A release that is due is made first, as before the next ask. The function is computed only from
         releases and public numbers.
 
         Args:
-            prior: True if the prior is wanted before any release; there is then no warning.
+            prior: True to return the prior without a warning if there is no release yet.
 
         Warns:
             NothingReleased: No rewards were released, and there is no public data.
@@ -796,7 +800,7 @@ class GPBandit(RoundPolicy):
 
     @in_turn
     def public_draws(self, count: int) -> FloatArray:
-        """Return the (count, m) Thompson weights for the next rounds, if no release is made meanwhile.
+        """Return the Thompson weights (count, m) of the next rounds, valid until the next release.
 
         They come from public coins and releases, like every decision, and cost no further privacy. Pass them
         to `PublishedPosterior.to_decisions`, so that replicas explore as this policy does.
@@ -845,10 +849,10 @@ class GPBandit(RoundPolicy):
         }
 
     def _predictions(self) -> dict[str, Any]:
-        """Return what predictions at `PUBLIC_POINTS` public points say about the reward range.
+        """Return entries of the diagnostics about predictions at `PUBLIC_POINTS` public points.
 
-        `share_outside` is the share of predictions outside the range. `outside` is the number of those that
-        are beyond the thresholds of a warning.
+        `share_outside` is the share of predictions outside the reward range. `outside` is the number of
+        predictions beyond the thresholds of the warning.
         """
         points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
         mean, sd = self._predict(points)
@@ -865,7 +869,7 @@ class GPBandit(RoundPolicy):
     # -- configuration and state ----------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """Return all public arguments that rebuild this policy."""
+        """Return all public arguments for JSON, from which this policy can be rebuilt."""
         found = super().to_config() | ({"horizon": None} if self.open_ended else {})
         return found | ({"arms": list(self._history.first)} if self._history.changes else {})
 
@@ -901,7 +905,7 @@ class GPBandit(RoundPolicy):
             self._beginning = self._beginning.paid_by(self._holder)
 
     def _add_public(self, rows: Placed, values: FloatArray) -> None:
-        """Add public data or a published function: features and centred rewards (n,)."""
+        """Add public data, or a published function, as features and centred rewards (n,)."""
         supports = self.features.supports
         gram, vector = rows.gram(supports), rows.vector(supports, values)
         if self._public_data is not None:

@@ -5,11 +5,11 @@ A policy handles asks and tells, its rounds, its log of releases and its state. 
 | step | input | result |
 |---|---|---|
 | `design` | posterior of past releases, public coins | public design of the block that closes |
-| `draw` | the block's rows, its design | the past with one more release: here raw data meets noise |
-| `fit` | the past | posterior of feature weights, which answers are computed from |
+| `draw` | the block's rows, its design | the past with one more release; noise is added to raw data here |
+| `fit` | the past | posterior of feature weights, from which answers are computed |
 
-Only `draw` uses raw data; everything else is computed from releases and public numbers. A kind describes its
-noise (`record`) and its promise (`guarantee`). A state saves its `Past`.
+Only `draw` uses raw data; everything else is computed from releases and public numbers. A kind also returns
+the description of its noise (`record`) and its guarantee (`guarantee`). A saved state contains its `Past`.
 
 To add a kind, write a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, and add its name to
 `GPTuning.release` and `gp_bandit.KINDS`.
@@ -72,7 +72,7 @@ class BlockRows(NamedTuple):
 
 
 class Past(ABC):
-    """Base class: releases of the first blocks, and the raw data that the next release needs. Immutable."""
+    """Immutable base class of the first blocks' releases, with raw data that the next release needs."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Past(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of a state, by name: secret."""
+        """Return the secret arrays of a saved state, by name."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -93,12 +93,12 @@ class Past(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The public arguments of a `GPBandit` that a kind is built from; see `GPBandit`.
+    """Public arguments of a `GPBandit` from which a kind is built; see `GPBandit`.
 
     Args:
         horizon: Total number of rounds; None if it is not known.
         longest: Largest possible number of rounds.
-        charged: True if an account of a ledger pays.
+        charged: True if an account of a ledger is charged.
         actions: `Actions` that stand for the arms; None if there are arms or a domain.
     """
 
@@ -116,7 +116,7 @@ class Setup:
     actions: Any = None
 
     def learned_in(self, *, of_rows: int) -> Features:
-        """Return the features that were passed, or the kernel's. Raises `InvalidParameter` as `features_for`.
+        """Return the features that were passed, or features of the kernel; errors are from `features_for`.
 
         Args:
             of_rows: Number of features over a domain of candidates if no number was passed.
@@ -137,7 +137,7 @@ class ScheduleSize(NamedTuple):
     Attributes:
         blocks: Number of blocks.
         longest: Number of rounds in the longest block.
-        book: Bytes of the rounds that no release holds yet, plus 150 bytes for every user's count.
+        book: Bytes of recorded rounds that were not released yet, plus 150 bytes for every user's count.
     """
 
     blocks: int
@@ -155,7 +155,7 @@ class ScheduleSize(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Information in the releases about a run.
+    """Information about a run, computed from its releases.
 
     Attributes:
         numbers: Entries of `GPBandit.diagnostics`.
@@ -170,7 +170,7 @@ class _Draws(NamedTuple):
     """Public draws for the `_AT_ONCE` rounds from `number` * `_AT_ONCE` on.
 
     Attributes:
-        number, posterior, features: Inputs of the draws; they identify cached draws.
+        number, posterior, features: Inputs of the draws, by which cached draws are recognised.
         ties: Coins that break ties, (n,).
         weights: Thompson weights, (n, m).
         to_score: Thompson weights in the form that `Features.scores_of_known` takes.
@@ -189,7 +189,7 @@ D = TypeVar("D")
 
 
 class Kind(ABC, Generic[D, P]):
-    """Base class of a kind of release. D is the type of a block's design, P of its past.
+    """Base class of a kind of release. D is the type of a block's design, P the type of the past.
 
     Attributes:
         name: Name in `GPTuning.release`.
@@ -198,8 +198,9 @@ class Kind(ABC, Generic[D, P]):
         features: Feature map of points; the kind learns weights of these features.
         noise: Noise source.
         prior_variance, thompson_scale: Defaults of the options of `GPTuning` with these names.
-        draws_every_round: True if `choose` draws new weights for every round, so that `choose_one` agrees.
-        counted_first: Number of blocks at the beginning whose releases hold no rewards.
+        draws_every_round: True if `choose` draws new weights for every round, so that `choose_one` gives the
+            same choices.
+        counted_first: Number of blocks at the beginning whose releases contain no rewards.
     """
 
     name: ClassVar[KindName]
@@ -215,14 +216,18 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def __init__(self, setup: Setup) -> None:
-        """Build the kind from public arguments. Raises `InvalidParameter` if they do not fit it."""
+        """Build the kind from public arguments.
+
+        Raises:
+            InvalidParameter: The arguments do not fit this kind.
+        """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     @classmethod
     def filled(cls, tuning: GPTuning, **found: Any) -> GPTuning:
-        """Return `tuning` with this kind's name, the options in `found`, and defaults for the rest."""
+        """Return `tuning` with this kind's name, the options in `found`, and defaults for other options."""
         variance, scale = tuning.prior_variance, tuning.thompson_scale
         return replace(
             tuning,
@@ -261,11 +266,11 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> D:
-        """Return the public design of a block, from the posterior of past releases and public coins alone."""
+        """Return the public design of a block, from the posterior of past releases and public coins."""
 
     @abstractmethod
     def draw(self, block: int, rows: BlockRows, design: D, past: P) -> P:
-        """Release a block. Raw data meets noise here: the block's rows are encoded, and noise is added.
+        """Return the past with the release of a block, whose rows are encoded and noised here.
 
         Args:
             block: Index of the block, equal to the number of releases in the past.
@@ -275,21 +280,29 @@ class Kind(ABC, Generic[D, P]):
         """
 
     def draw_ahead(self) -> Callable[[], None] | None:
-        """Return a function that draws the next release's noise ahead of time; None if that gains nothing."""
+        """Return a function that draws the noise of the next release; None if drawing ahead saves no time."""
         return None
 
     # -- post-processing ------------------------------------------------------------------------
 
     @abstractmethod
     def fit(self, past: P) -> WeightPosterior | None:
-        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
+        """Return the posterior of the weights, for centred rewards in a range of width 1; None before any
+        release.
+        """
 
     def says_nothing(self, posterior: WeightPosterior | None) -> bool:
-        """Return True if a law of the weights rests on no release of rewards and no public data."""
+        """Return True if a posterior is based on no release of rewards and no public data."""
         return posterior is None
 
     def believed(self, past: P, public: tuple[FloatArray, FloatArray] | None) -> WeightPosterior | None:
-        """Return the law of the weights after `past` and public data, a Gram (C,) and vector; see `fit`."""
+        """Return the posterior of the weights from the releases in `past` and public data; see `fit`.
+
+        Args:
+            past: Releases so far.
+            public: Gram matrix, as C entries by support, and vector of public data; None without public
+                data.
+        """
         posterior = self.fit(past)
         if public is None:
             return posterior
@@ -298,35 +311,35 @@ class Kind(ABC, Generic[D, P]):
         return (posterior or self.prior).given(grams, vector, reward_variance=REWARD_VARIANCE)
 
     def kept(self, count: int) -> FloatArray:
-        """Return the (count,) factors by which earlier information is discounted at each block's end."""
+        """Return the factors (count,) by which earlier information is multiplied at the end of each block."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
     def answering(
         self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
     ) -> WeightPosterior:
-        """Return the law for answering users, computed from published and public numbers only.
+        """Return the posterior with which users are answered, from published and public numbers only.
 
         Args:
-            posterior: Published law of the weights.
+            posterior: Published posterior of the weights.
             features: Published features.
-            released: Number of releases that the law rests on.
-            informed: True if it also rests on `warm_start`.
+            released: Number of releases from which the posterior was computed.
+            informed: True if the posterior also includes data from `warm_start`.
         """
         return posterior
 
     def features_of(self, posterior: WeightPosterior) -> Features:
-        """Return the features that a law's weights belong to: the kind's, unless it adds features later."""
+        """Return the features of a posterior's weights: the kind's, unless it adds features later."""
         return self.features
 
     @property
     def weight_variance(self) -> float:
-        """Prior variance of a weight. The function's prior does not depend on the features' scale."""
+        """Prior variance of a weight, times `scale`^2 so that the function's prior ignores the scale."""
         variance = self.tuning.prior_variance
         return (self.prior_variance if variance is None else variance) * self.features.scale**2
 
     @property
     def prior(self) -> WeightPosterior:
-        """Law of the weights before any data."""
+        """Prior of the weights."""
         return WeightPosterior.prior(self.weight_variance, self.features.supports)
 
     def weights(self, posterior: WeightPosterior, normals: FloatArray) -> FloatArray:
@@ -343,9 +356,10 @@ class Kind(ABC, Generic[D, P]):
         start: int,
         coins: PublicCoins,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Return rows (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start...
+        """Choose a row of each of B decision sets (B, n, d), for B rounds from `start` on.
 
-        Before any release the choice is uniform. Then it maximises public Thompson weights, redrawn every
+        The result is the rows (B,), and their propensities (B,) or None. Before any release the choice is
+        uniform. Later it maximises the score under public Thompson weights, which are drawn anew for every
         round.
         """
         n_sets, n = candidates.shape[:2]
@@ -362,7 +376,7 @@ class Kind(ABC, Generic[D, P]):
     def choose_one(
         self, posterior: WeightPosterior, candidates: FloatArray, start: int, coins: PublicCoins
     ) -> int:
-        """Return `choose` for one decision set (n, d) without unavailable rows, after the first release."""
+        """Choose a row of one decision set (n, d), all available, as `choose` does after a release."""
         drawn, place = self._drawn(posterior, start // _AT_ONCE, coins), start % _AT_ONCE
         weights = drawn.to_score[place : place + 1]
         scores = self.features.scores_of_known(candidates[None], weights)[0]
@@ -376,7 +390,8 @@ class Kind(ABC, Generic[D, P]):
         count: int,
         coins: PublicCoins,
     ) -> FloatArray:
-        """Return points (count, d) of the whole domain for rounds start...: maxima of the sampled functions.
+        """Return points (count, d) of the whole domain that maximise the sampled functions of rounds from
+        `start`.
 
         Before any release they are random points from public coins.
         """
@@ -386,14 +401,18 @@ class Kind(ABC, Generic[D, P]):
         return np.concatenate([whole.of_weights(one.weights[theirs]) for _, theirs, one in drawn])
 
     def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
-        """Return Thompson weights (count, m) of rounds start...: public, like the coins and the posterior."""
+        """Return the Thompson weights (count, m) of rounds from `start` on. They are public."""
         drawn = self._drawn_for(posterior, start, count, coins)
         return np.concatenate([one.weights[theirs] for _, theirs, one in drawn])
 
     def _drawn_for(
         self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
     ) -> Iterator[tuple[slice, slice, _Draws]]:
-        """Yield slices of the `count` rounds from `start` on, slices of a set of draws, and the draws."""
+        """Yield the draws for `count` rounds from `start` on.
+
+        Each entry is a slice of these rounds, the slice of a set of draws that belongs to them, and that
+        set.
+        """
         done = 0
         while done < count:
             first = start + done
@@ -403,7 +422,9 @@ class Kind(ABC, Generic[D, P]):
             done += k
 
     def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
-        """Return the draws for `_AT_ONCE` rounds, cached until other rounds or a new posterior come."""
+        """Return the draws for `_AT_ONCE` rounds, from a cache if rounds and posterior are those of the last
+        call.
+        """
         drawn, features = self._draws, self.features_of(posterior)
         same = drawn is not None and drawn.posterior is posterior and drawn.features is features
         if drawn is None or drawn.number != number or not same:
@@ -418,7 +439,7 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def foresight(self) -> Foresight | None:
-        """Return the forecast for a run of known horizon from public numbers; None if they do not suffice."""
+        """Return the forecast for a run from public numbers; None if they do not suffice."""
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
@@ -426,7 +447,7 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def findings(self, past: P, count: int) -> Findings:
-        """Return information about the run from the first `count` releases: post-processing.
+        """Return information about the run, computed from the first `count` releases.
 
         Privacy: reads releases and public numbers, never raw sums.
         """
@@ -444,10 +465,10 @@ class Kind(ABC, Generic[D, P]):
 
 
 class MechanismKind(Kind[D, P]):
-    """Base class of a kind whose noise one mechanism adds.
+    """Base class of kinds that add noise by one mechanism.
 
     Attributes:
-        mechanism: Dataclass that holds the noise source.
+        mechanism: Mechanism, with the noise source as its attribute `noise`.
     """
 
     mechanism: Any

@@ -1,1 +1,1 @@
-"""Explore then commit: learn from uniform actions, then answer or publish once (from Pavlovic2025)."""
+"""Explore then commit: learn from uniform actions, then answer or publish once (Pavlovic2025)."""

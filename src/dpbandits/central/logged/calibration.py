@@ -1,11 +1,11 @@
 r"""Calibration of explore-then-commit before any data: division of epsilon, ridges, caps and noise scales.
 
-`calibrate` checks the promise, warns if the expected error is close to that of random actions, and returns
-all of it as a `Calibration`.
+`calibrate` checks the promise, warns if the expected error is close to that of random actions, and returns a
+`Calibration`.
 
-**Caps.** Every reward is clipped to +-Y(w) when it is added, w its cell, Y public. The effect of one reward
-on an answer or a release is its cap times the influence of its cell. A few cells (corners, where data is
-sparsest) have several times the influence of all others, and would determine the noise. Capping them at
+**Caps.** A reward in cell w is clipped to +-Y(w) when it is added, with a public cap Y(w). The effect of one
+reward on an answer or a release is its cap times the influence of its cell. A few cells (corners, where data
+is sparsest) have several times the influence of other cells, and would determine the noise. Capping them at
 `share` of the largest influence costs a little bias there and reduces noise everywhere.
 
 **Rule for ridge and share.** Let s_i = T h_i, q_i the prior variances and v the reward variance. Choose
@@ -14,8 +14,10 @@ and the function,
 
     (sum q s)^2/(sum q (sum q s^2 + v T sum h^2 + noise + weight clip)).
 
-Here noise is (1.28 R/eps)^2 for an answer and (2S/mu)^2 sum h for a release (1/mu stands for the noise
-multiplier), and clip is the mean square that clipping removes from a normal function. All of it is public.
+Here h are the estimator's shrinkage factors (`estimator`), R the range sensitivity of an answer's scores, S
+the largest norm of a row's contribution to a release, and 1/mu its noise multiplier. The term `noise` is
+(1.28 R/eps)^2 for an answer and (2S/mu)^2 sum h for a release. The term `clip` is the mean square that
+clipping removes from a normal function, and `weight` its weight. All of it is public.
 """
 
 import math
@@ -70,18 +72,20 @@ RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)
 """Candidates for the ridge tau."""
 
 SHARES = (1.0, 0.75, 0.6, 0.5, 0.42, 0.35, 0.3)
-"""Candidates for the caps, as shares of the largest influence."""
+"""Candidates for `share`: the influence that caps allow, as a share of the largest influence."""
 
 ANSWER_CLIP_WEIGHT = 0.01
 RELEASE_CLIP_WEIGHT = 0.1
-"""Weights of the squared bias from clipping in the rule.
+"""Weight of the squared bias from clipping in the rule for a release; the constant before it is for answers.
 
-They are small because clipping removes most where the function is largest, where it harms a choice least.
-Chosen on tuning seeds among weights from 0.01 to 0.3.
+The weights are small because clipping removes most where the function is largest, where it harms a choice
+least. They were chosen on tuning seeds among weights from 0.01 to 0.3.
 """
 
 ANSWER_SPREAD = 1.28
-"""Standard deviation of one exponential draw against the best of the others, in units of R/epsilon."""
+"""Standard deviation, in units of R/epsilon, of the difference of an
+exponential draw and the best other draw.
+"""
 
 _MOST_CELLS = 4096
 _MOST_CONTEXTS = 6
@@ -89,17 +93,19 @@ _MOST_ACTIONS = 64
 _DRAWS = 24
 
 NOTHING_TO_LEARN = 0.7
-"""Share of a random action's error above which a warning says that learning is hardly worthwhile."""
+"""Expected error, as a share of a random action's, above which a warning says that learning hardly pays."""
 
 _CRUMB = Decimal("1e-12")
 
 _PROBE = 2.0**38
-"""Sensitivity similar to a release's, for reading the noise source's multiplier before there is a plan."""
+"""Sensitivity at which the noise source's multiplier is computed
+before there is a plan; like that of a release.
+"""
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Expected error by simulation on functions drawn from the prior; no data is used.
+    """Expected error, simulated on functions drawn from the prior without any data.
 
     Attributes:
         error: Mean loss against the best action.
@@ -113,16 +119,16 @@ class ExpectedError:
 
     @property
     def share(self) -> float:
-        """Error as a share of a random action's."""
+        """Error as a share of the error of a random action."""
         return self.error / self.random if self.random > 0.0 else 1.0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Division of a promise. The parts, as decimals, never add up to more than the promise.
+    """Division of a total epsilon. As decimal numbers, the parts never add up to more than the total.
 
     Attributes:
-        publish_epsilon: Privacy loss of `publish()`; 0 for none.
+        publish_epsilon: Privacy loss of `publish()`; 0 if nothing is to be published.
         answer_epsilon: Privacy loss of each answer.
         answers: Largest number of answers.
     """
@@ -135,10 +141,10 @@ class Budget:
     def divided(
         cls, privacy: JointDP, *, histogram: float, publish: float | None, answer: float | None
     ) -> "Budget":
-        """Divide `privacy` after `histogram` was spent. None means the default.
+        """Divide the epsilon of `privacy` that `histogram` leaves; None means a default part.
 
         Raises:
-            InvalidParameter: The parts do not fit.
+            InvalidParameter: The parts do not fit into the total.
         """
         left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))
         if left <= 0:
@@ -175,14 +181,14 @@ def _at_most(amount: Decimal) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Everything that is fixed before data.
+    """Division of epsilon, ridges, caps and noise of an explore-then-commit policy, fixed before any data.
 
     Attributes:
         budget: Division of the promise.
-        rounds_per_user: Number of rows of one user that it covers.
+        rounds_per_user: Number of rows of one user that the guarantee covers.
         bound: Bound of centred rewards, in reward units.
-        answers: Ridge and caps of answers, or None.
-        release: Mechanism that publishes the function, or None.
+        answers: Ridge and caps of answers; None if there are no answers.
+        release: Mechanism that publishes the function; None if nothing is published.
         caps: Integer caps (k, n) of answers and release, in this order.
     """
 
@@ -219,7 +225,7 @@ class Calibration:
         """Return this calibration with the caps (k, n) that an earlier process used for its sums.
 
         Every process computes features anew, and their last bits differ between machines and numbers of
-        threads. Sensitivities must always use the caps that rows were clipped at.
+        threads. Sensitivities must always use the caps to which rows were clipped.
 
         Raises:
             CorruptState: The configuration cannot have had these caps.
@@ -266,7 +272,7 @@ def calibrate(
     answer_epsilon: float | None,
     ridge: float | None,
 ) -> Calibration:
-    """Check a promise, divide it, and fix ridges, caps and noise of all uses by the rule.
+    """Check and divide a total epsilon, and fix ridges, caps and noise of all uses by the module's rule.
 
     Args:
         features: Eigenfeatures over (actions, contexts).
@@ -350,7 +356,7 @@ def calibrated_release(
 
 
 def noise_multiplier(noise: NoiseSource, epsilon: float, delta: float, draws: int) -> float:
-    """Return noise per sensitivity for a release of this many draws."""
+    """Return the noise scale over the sensitivity, for a release of this many draws."""
     return noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
 
 
@@ -362,11 +368,11 @@ def planned_answers(
     rounds_per_user: int = 1,
     ridge: float | None = None,
 ) -> Plan:
-    """Return ridge and caps for answers at `epsilon` each."""
+    """Return ridge and caps for answers that spend `epsilon` each."""
     contexts, actions, kappa = _sample_cells(features)
 
     def capped(spreads: FloatArray, share: float, weights: FloatArray) -> tuple[FloatArray, float]:
-        """Return caps (k, a) at contexts with these weights, and the mean range of answers under them."""
+        """Return caps (k, a) at contexts with these weights, and the mean range of answers with them."""
         caps = _caps(spreads, share)
         return caps, float(weights @ (2.0 * rounds_per_user * (caps * spreads).max(axis=1)))
 
@@ -410,7 +416,7 @@ def planned_release(
 
 
 def expected_error(plan: Plan, *, release: bool, bound: float = 1.0) -> ExpectedError:
-    """Return the mean loss on functions drawn from the prior by public coins, in the units of `bound`.
+    """Return the mean loss, in the units of `bound`, on functions that public coins draw from the prior.
 
     Args:
         plan: Plan of answers or of a release.
@@ -453,7 +459,10 @@ def _best(
     ridge: float | None,
     costs: Callable[[PopulationEstimator], Iterable[float]],
 ) -> tuple[PopulationEstimator, float]:
-    """Return ridge and share with the best objective. `costs` gives an estimator's cost for every share."""
+    """Return the estimator (with its ridge) and the share of the best objective.
+
+    `costs` is a function from an estimator to the cost of each share.
+    """
     ridges = RIDGES if ridge is None else (_checks.scale(ridge, name="ridge"),)
     choices = [
         (_objective(estimator, cost), estimator, share)
@@ -484,10 +493,11 @@ def _context_weights(features: EigenFeatures) -> FloatArray:
 
 
 def _sample_cells(features: EigenFeatures) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return contexts and actions for comparing ridges, and weights of these contexts.
+    """Return contexts and actions at which ridges are compared, and weights of these contexts.
 
-    If there are few cells, all are used. Otherwise there are contexts at equal steps of their law and, with
-    weight 0, the one with the largest feature. Influence is largest there, and caps are relative to it.
+    If there are few cells, all are used. Otherwise contexts are taken at equal steps of their law. The
+    context with the largest feature is added with weight 0: influence is largest there, and caps are
+    relative to it.
     """
     kappa, n_actions = _context_weights(features), features.measures[0].size
     contexts, weights = np.arange(len(kappa)), kappa

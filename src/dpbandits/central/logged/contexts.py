@@ -34,20 +34,20 @@ SOURCES = {
 _HISTOGRAM_STREAM = 6_001
 
 LARGEST_RATE = 16.0
-"""Largest rate of the noise of a count: above it noise does not shrink, as it is almost surely zero."""
+"""Largest rate of the noise of a count; beyond it noise does not shrink, as it is almost surely zero."""
 
 
 @dataclass(frozen=True)
 class ContextLaw(Configured):
-    """A law of contexts on public cells, and its source.
+    """Probability law of contexts on public cells, with its source.
 
     Attributes:
         measure: Cells and their weights.
         source: "known", "uniform", "generator", "public sample" or "private histogram".
-        epsilon: Pure privacy loss spent on it; 0 unless it is a private histogram.
+        epsilon: Pure privacy loss that was spent on the law; 0 unless it is a private histogram.
         status: Status of the noise, "enforced" or "simulated".
         rounds_per_user: Number of rows of one user that a private histogram's noise covers.
-        counted_units: True if rows were counted per user, and a user's surplus rows left out.
+        counted_units: True if rows were counted per user, and rows above `rounds_per_user` left out.
     """
 
     config_parsers: ClassVar[Mapping[str, Any]] = {"measure": CellMeasure.from_config}
@@ -70,12 +70,12 @@ class ContextLaw(Configured):
 
     @property
     def noise(self) -> NoiseSource:
-        """Noise source of the kind that a private histogram was drawn from."""
+        """Noise source of the type from which a private histogram's noise was drawn."""
         return SecureNoise() if self.status == "enforced" else SimulatedNoise(0)
 
     @classmethod
     def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
-        """Return a law unchanged, or a measure as a law that is public knowledge."""
+        """Return a law unchanged, or turn a measure into a law that is public knowledge."""
         if isinstance(value, ContextLaw):
             return value
         return cls(
@@ -96,13 +96,13 @@ class ContextLaw(Configured):
         draws: int = 200_000,
         seed: Seed = 0,
     ) -> Self:
-        """Count `draws` contexts from a public generator (n, rng) -> (n, d)."""
+        """Return the law of `draws` contexts of a public generator, a function (n, rng) -> (n, d)."""
         rng = np.random.Generator(np.random.Philox(key=seed))
         return cls(_counted(sample(draws, rng), cells, smoothing=0.5), "generator")
 
     @classmethod
     def from_public_sample(cls, contexts: ArrayLike, *, cells: CellMeasure, smoothing: float = 0.5) -> Self:
-        """Count public contexts (n, d), and add `smoothing` to each cell."""
+        """Return the law of public contexts (n, d) in cells, with `smoothing` added to each count."""
         return cls(_counted(contexts, cells, smoothing=smoothing), "public sample")
 
     @classmethod
@@ -116,7 +116,7 @@ class ContextLaw(Configured):
         users: Sequence[object] | Owners | None = None,
         noise: NoiseSource | None = None,
     ) -> Self:
-        """Count protected users' contexts (n, d), with discrete Laplace noise on each cell.
+        """Return the law of protected users' contexts, counted in cells with discrete Laplace noise.
 
         Replacing one user with k rows changes counts by at most 2 k in L1, so noise of rate epsilon/(2 k) is
         epsilon-DP. Negative counts become zero, and every cell gets a little mass. A context that is missing
@@ -127,11 +127,11 @@ class ContextLaw(Configured):
         `PureDP(epsilon)` to the account that the policy will be charged to.
 
         Args:
-            contexts: Rows, (n, d).
+            contexts: Contexts of n rows, (n, d).
             cells: Public cells.
             epsilon: Privacy loss to spend.
             rounds_per_user: Contribution bound k.
-            users: User ids of the rows, (n,); without them k is an unchecked assumption.
+            users: User ids of the rows, (n,); without ids the bound k is an unchecked assumption.
             noise: Noise source; default `SecureNoise()`.
 
         Raises:

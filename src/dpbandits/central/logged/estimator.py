@@ -1,8 +1,8 @@
-r"""The population form of kernel regression on uniformly explored data: diagonal for any number of rounds.
+r"""Kernel regression on uniformly explored data in its population form, which is diagonal.
 
-Pairs (action, context) fall on public cells w with the public law mu = p_x x kappa; psi_i, lambda_i are the
-eigenpairs of the kernel under mu (`dpbandits.models.features.eigen`). With T rounds, ridge tau and
-h_i = lambda_i/(T lambda_i + tau):
+Pairs (action, context) fall into public cells w. Their public law mu is the product of the law of actions
+and the law of contexts. The kernel has eigenvalues lambda_i and eigenfunctions psi_i under mu
+(`dpbandits.models.features.eigen`). With T rounds, ridge tau and h_i = lambda_i/(T lambda_i + tau):
 
 | quantity | formula |
 |---|---|
@@ -38,8 +38,8 @@ __all__ = [
 SIGNAL_VARIANCE = 0.25 / 1.44
 """Expected variance of the mean reward over cells, in squared bounds.
 
-A function with largest value 1 has about 1/4. The bound is assumed to be 1.2 times the largest value, since
-rewards also have noise.
+A function with largest value 1 has a variance of about 1/4. The bound is assumed to be 1.2 times the largest
+value, since rewards also have noise.
 """
 
 NOISE_VARIANCE = 0.2
@@ -47,11 +47,11 @@ NOISE_VARIANCE = 0.2
 
 
 def prior_variances(eigenvalues: FloatArray) -> FloatArray:
-    """Return expected squares (m,) of the coefficients of a function made of kernel sections: ~ lambda^2.
+    """Return expected squares (m,) of a function's coefficients, which are proportional to lambda^2.
 
-    With variances in proportion to lambda instead, logs with contexts of two and three columns earned .002
-    less at epsilon .3, the same at 1 and .004 more at 3 (nine tuning tables and worlds, one order each): no
-    difference.
+    That holds for functions that are sums of kernel sections. Variances proportional to lambda made no
+    difference on nine tuning tables and worlds with contexts of two and three columns (one order each). Logs
+    earned .002 less at epsilon .3, the same at 1 and .004 more at 3.
 
     Example:
         >>> prior_variances(np.array([2.0, 1.0])) / SIGNAL_VARIANCE
@@ -63,7 +63,7 @@ def prior_variances(eigenvalues: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class PopulationEstimator:
-    """The estimator for one number of rounds and one ridge.
+    """Kernel regression estimator for a number of rounds and a ridge; the module defines the symbols.
 
     Args:
         features: Eigenfeatures over (actions, contexts): cell = action * n_contexts + context.
@@ -87,18 +87,18 @@ class PopulationEstimator:
 
     @cached_property
     def shrinkage(self) -> FloatArray:
-        """Factors h, (m,)."""
+        """Shrinkage factors h, (m,)."""
         values = self.features.eigenvalues
         return np.asarray(values / (self.rounds * values + self.ridge))
 
     @cached_property
     def scaled(self) -> FloatArray:
-        """Rows sqrt(h) psi(w), (n, m): their inner products are the influences, their norms sigma-bar."""
+        """Rows sqrt(h) psi(w), (n, m), with the influences g as inner products and sigma-bar as norms."""
         return np.asarray(self.features.psi * np.sqrt(self.shrinkage))
 
     @cached_property
     def deviation(self) -> FloatArray:
-        """Deviations sigma-bar, (n,)."""
+        """Deviations sigma-bar of all cells, (n,)."""
         return np.asarray(np.sqrt(self.features.squares @ self.shrinkage))
 
     def estimate(self, sums: FloatArray) -> FloatArray:
@@ -107,11 +107,13 @@ class PopulationEstimator:
         return np.asarray((self.features.psi @ weights).reshape(self.n_actions, self.n_contexts))
 
     def influence(self, context: int) -> FloatArray:
-        """Return influences (A, n) of a reward at each cell on all actions at one context cell."""
+        """Return the influence of a reward in each of n cells on each of A actions at one context, (A, n)."""
         return np.asarray(self.scaled[context :: self.n_contexts] @ self.scaled.T)
 
     def own_ranges(self, contexts: IntArray, actions: IntArray | None = None) -> FloatArray:
-        """Return the range (k, a) over actions x of g((x, c), w), for cells w of context c = contexts[k]."""
+        """Return the range over actions x of g((x, c), w), for cells w = (actions[a], c) and c = contexts[k],
+        (k, a).
+        """
         chosen = slice(None) if actions is None else actions
         root = np.sqrt(self.shrinkage)
         spreads = []
@@ -124,14 +126,15 @@ class PopulationEstimator:
 
 @dataclass(frozen=True)
 class Plan:
-    """Calibration of one use of the data, before data.
+    """Ridge, caps and expected noise of one use of the data, fixed before any data.
 
     Attributes:
         estimator: Estimator with the chosen ridge.
         caps: Caps of rewards, (n,) in (0, 1], in units of the reward bound.
         share: Share of the largest influence that caps allow.
         noise_scale: Expected noise. For answers it is the mean of R/epsilon (approximate, as R is computed
-            within each cell's own context). For a release it is the standard deviation 2S/mu.
+            within each cell's own context). For a release it is the standard deviation 2S/mu. The module
+            `calibration` defines R, S and mu.
     """
 
     estimator: PopulationEstimator
@@ -154,15 +157,16 @@ class CoefficientPosterior:
 
     @classmethod
     def prior(cls, eigenvalues: FloatArray) -> "CoefficientPosterior":
-        """Return the prior."""
+        """Return the prior, with mean zero and `prior_variances`."""
         return cls(np.zeros(len(eigenvalues)), prior_variances(eigenvalues))
 
     def given(
         self, projections: FloatArray, *, rounds: int, noise_variance: FloatArray
     ) -> "CoefficientPosterior":
-        """Return the posterior after b = psi^T s of `rounds` rounds, with noise variances (m,).
+        """Return the posterior given noisy projections b = psi^T s of the cell sums s of `rounds` rounds.
 
-        b_i has mean T theta_i and variance T v + noise.
+        b_i has mean T theta_i and variance T v + `noise_variance`[i], for coefficients theta, T rounds and
+        the variance v = `NOISE_VARIANCE`.
         """
         total = rounds * NOISE_VARIANCE + noise_variance
         precision = 1.0 / self.variance + rounds**2 / total
@@ -170,10 +174,11 @@ class CoefficientPosterior:
         return CoefficientPosterior(mean, 1.0 / precision)
 
     def tables(self, features: EigenFeatures, n_actions: int) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (A, C) at every cell, including what the features leave out.
+        """Return mean and standard deviation of the function in every cell, shapes (A, C).
 
-        Features leave out a share of the kernel. For functions whose coefficients have squares ~ lambda^2 the
-        share is smaller. SIGNAL_VARIANCE times the kernel's share bounds its variance, averaged over cells.
+        The deviation includes the part of the function that the features leave out. `SIGNAL_VARIANCE` times
+        the share of the kernel that they leave out bounds the variance of that part, averaged over cells:
+        for coefficients with squares proportional to lambda^2 the share is smaller.
         """
         mean = features.psi @ self.mean
         deviation = np.sqrt(features.squares @ self.variance + SIGNAL_VARIANCE * features.left_out)
@@ -182,7 +187,7 @@ class CoefficientPosterior:
 
 @lru_cache(maxsize=1)
 def _clip_table() -> tuple[FloatArray, FloatArray]:
-    """Return E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE), on a grid of Y."""
+    """Return a grid of caps Y, and E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE) at each of them."""
     grid = np.linspace(0.0, 1.0, 201)
     z = grid / np.sqrt(SIGNAL_VARIANCE)
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
@@ -190,6 +195,6 @@ def _clip_table() -> tuple[FloatArray, FloatArray]:
 
 
 def clip_loss(caps: FloatArray) -> FloatArray:
-    """Return the mean square that clipping at caps removes from a normal function of the expected size."""
+    """Return the mean square by which clipping at caps changes a normal function of the expected size."""
     grid, losses = _clip_table()
     return np.asarray(np.where(caps >= 1.0, 0.0, np.interp(caps, grid, losses)))
