@@ -65,6 +65,15 @@ function values({ low, high, rising, slopes, offsets }, outcomes) {
   return found.map((one, a) => offsets[a] + slopes[a] * one);
 }
 
+/** Scores of actions, with minus infinity for those beyond the limits of a column. */
+function within(limits, found) {
+  for (const { off } of limits) {
+    const least = Math.min(...off);
+    found = found.map((score, a) => (off[a] === least ? score : -Infinity));
+  }
+  return found;
+}
+
 /**
  * Every arm's expected reward or chance, or every action's value; by that `draw` of the policy's public draws where
  * one is named.
@@ -78,7 +87,7 @@ export function scores({ columns, rule, value }, context, draw) {
 /** The arm or action that the server gives to this person; null where the context cannot be read. */
 export function decide(policy, context, draw) {
   try {
-    const found = scores(policy, context, draw);
+    const found = within(policy.value?.limits ?? [], scores(policy, context, draw));
     return (policy.actions ?? policy.arms)[found.indexOf(Math.max(...found))];
   } catch (error) {
     if (error === UNREADABLE) return null;

@@ -218,6 +218,18 @@ def test_actions_and_their_value_are_exported() -> None:
         growthbook(exported, "prices")
 
 
+def test_an_exported_policy_keeps_to_its_window() -> None:
+    published = numbers(value=dpb.values.Revenue(cost=1), explore=dpb.Range(2, 3), step=1).publish()
+    exported, columns = published.to_decisions(), people(200)
+    wanted, contexts = published.recommend_batch(columns), rows(columns)
+    (low, high), free = published.window["price"], numbers(value=dpb.values.Revenue(cost=1)).publish()
+    assert {one["price"] for one in wanted} <= {price for price in range(1, 10) if low <= price <= high}
+    assert max(one["price"] for one in free.recommend_batch(columns)) > high
+    assert [decide_by(read(exported), one) for one in contexts] == [*wanted]
+    if NODE is not None:
+        assert by_javascript(exported, contexts) == [*wanted]
+
+
 @pytest.mark.parametrize(
     "options",
     [

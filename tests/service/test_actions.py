@@ -25,13 +25,14 @@ def begun(shop: Caller, **changed: Any) -> dict[str, Any]:
     return answered(shop.post("/v1/policies", {**ASKED, **changed}), 201)
 
 
-def of_the_library() -> dpb.central.GPBandit:
+def of_the_library(**options: Any) -> dpb.central.GPBandit:
     return dpb.central.GPBandit(
         contexts=dpb.Schema.from_config({"type": "Schema", "columns": ASKED["contexts"]}),
         actions=dpb.Actions(
             dpb.Schema(price=dpb.Range(1, 9, steps=9)),
             value=dpb.values.Revenue(cost=1),
             shape={"price": "decreasing"},
+            **options,
         ),
         reward_range=(0, 1),
         horizon=400,
@@ -68,9 +69,29 @@ def test_several_columns_are_objects_and_a_published_policy_decides(shop: Caller
     assert decide_by(read(published.to_decisions()), context) == published.recommend(context)
 
 
+def test_decisions_over_http_keep_to_a_window_as_those_of_the_library_do(shop: Caller) -> None:
+    explored = {"explore": {"price": [2, 3]}, "step": {"price": [0, 1]}}
+    begun(shop, actions=PRICES | explored)
+    policy, prices = of_the_library(explore=dpb.Range(2, 3), step=1), []
+    for number in range(150):
+        answer = answered(shop.decide(f"v{number}", policy="prices"))
+        prices.append(answer["action"])
+        answered(shop.reward(answer["id"], float(answer["action"] < 7), policy="prices"))
+    before = policy.batch_boundaries[0]
+    assert prices[:before] == [policy.ask(AGNES, user=f"v{n}").action for n in range(before)]
+    assert {2.0, 3.0} == set(prices[:before]) < set(prices)  # the window has widened
+    told = shop.get("/v1/policies/prices/policy").json()
+    published = dpb.central.PublishedPosterior.from_json(shop.get("/v1/policies/prices/policy").text)
+    assert told["window"] == {"price": list(published.window["price"])}
+    assert answered(shop.get("/v1/policies/prices"))["actions"] == PRICES | explored
+
+
 @pytest.mark.parametrize(
     "actions",
     [
+        {**PRICES, "explore": {"price": [3, 2]}},
+        {**PRICES, "explore": {"prize": [2, 3]}},
+        {**PRICES, "step": {"price": [0, 1]}},
         {**PRICES, "value": {"type": "Revenue", "price": "prize"}},
         {**PRICES, "value": {"type": "lambda price, mean: price * mean"}},
         {**PRICES, "shape": {"price": "up"}},

@@ -66,6 +66,7 @@ from dpbandits.state.holder import in_turn
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables import Actions, Schema
 from dpbandits.tables.columns import Column
+from dpbandits.tables.windows import Window
 
 __all__ = ["GPBandit", "GPTuning"]
 
@@ -754,6 +755,10 @@ class GPBandit(RoundPolicy):
             return self._maximiser.of_weights((self._posterior or self._kind.prior).mean[None])
         return self._kind.choose_over(self._maximiser, self._posterior, start, count, self._coins)
 
+    @property
+    def _window(self) -> Window | None:
+        return getattr(self._posterior, "window", None) or super()._window
+
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations at points; before any release they are those of the prior.
 
@@ -796,6 +801,7 @@ class GPBandit(RoundPolicy):
             posterior=law,
             weight_variance=self._kind.weight_variance,
             guarantee=self.guarantee,
+            window=self._window,
         )
 
     @in_turn
@@ -824,6 +830,7 @@ class GPBandit(RoundPolicy):
         | `expected_correlation` | forecast correlation of estimate and typical reward function, or None |
         | `predictions` | extremes at public points; `share_outside` is the share out of the reward range |
         | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
+        | `window` | window of `Actions(explore=)` now: low and high end of each explored column, or None |
         | `warnings` | list of sentences: problems found in the releases, and remedies |
 
         Privacy: everything is computed from durable releases and public numbers.
@@ -845,6 +852,7 @@ class GPBandit(RoundPolicy):
             **self._kind.diagnostics(),
             **numbers,
             "predictions": predictions,
+            "window": self._window,
             "warnings": warned,
         }
 

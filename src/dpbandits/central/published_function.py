@@ -44,6 +44,7 @@ from dpbandits.state.npy import from_npy, to_npy
 from dpbandits.tables import Actions, Schema
 from dpbandits.tables.actions import ActionCurve
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.windows import Window, read_window
 
 __all__ = ["PublishedCells", "PublishedFunction", "PublishedPosterior"]
 
@@ -414,6 +415,8 @@ class PublishedPosterior(PublishedFunction):
         posterior: Posterior of their weights, for rewards centred and scaled to width 1.
         weight_variance: Prior variance of a weight. The variance that features leave out is in proportion.
         guarantee: Guarantee of the releases.
+        window: Window of `Actions(explore=)` after these releases, which recommendations keep to; None for
+            none.
 
     Raises:
         InvalidParameter: Features belong to another domain, or the number of weights differs.
@@ -428,6 +431,7 @@ class PublishedPosterior(PublishedFunction):
     posterior: WeightPosterior
     weight_variance: float
     guarantee: Guarantee
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         size, law = self.features.n_features, self.posterior
@@ -439,6 +443,8 @@ class PublishedPosterior(PublishedFunction):
         known = (across.sizes, across.ordered) if isinstance(across, ActionFeatures) else None
         if grid != known:
             raise InvalidParameter("features: they are for another grid of actions")
+        if set(self.window or ()) != set((actions and actions.window) or ()):
+            raise InvalidParameter("window: expected one of the columns that actions explore")
         with reading("features of this domain"):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
 
@@ -511,7 +517,7 @@ class PublishedPosterior(PublishedFunction):
         if self.menu is None or self.menu.actions is None:
             return super()._best_actions(contexts, mean, offered)
         people = self.menu.readable(contexts)[0]
-        return self.menu.actions.best(mean, self.reward_range, people, offered=offered)
+        return self.menu.actions.best(mean, self.reward_range, people, offered=offered, window=self.window)
 
     def curve(self, context: Any) -> ActionCurve:
         """Return predicted outcomes and values of all actions for one context.
@@ -522,7 +528,7 @@ class PublishedPosterior(PublishedFunction):
         if self.menu is None or self.menu.actions is None:
             raise InvalidData("curve: the policy was built without actions=")
         return self.menu.actions.curve_of(
-            self.menu.readable(context)[0], self.predict(context), self.reward_range
+            self.menu.readable(context)[0], self.predict(context), self.reward_range, self.window
         )
 
     def under(self, guarantee: Guarantee) -> Self:
@@ -587,7 +593,7 @@ class PublishedPosterior(PublishedFunction):
 
     def _exported_actions(self) -> dict[str, Any] | None:
         actions = None if self.menu is None else self.menu.actions
-        return None if actions is None else actions.exported(self.reward_range)
+        return None if actions is None else actions.exported(self.reward_range, self.window)
 
     def to_json(self) -> str:
         """Return everything as JSON of plain numbers and labels; all of it is public."""
@@ -604,6 +610,8 @@ class PublishedPosterior(PublishedFunction):
             "weight_variance": self.weight_variance,
             "guarantee": json.loads(self.guarantee.to_json()),
         }
+        if self.window is not None:
+            config["window"] = {name: list(ends) for name, ends in self.window.items()}
         return _written(config)
 
     @classmethod
@@ -636,6 +644,7 @@ class PublishedPosterior(PublishedFunction):
             posterior=WeightPosterior(mean=mean, factors=factors, supports=found.supports),
             weight_variance=scale(config["weight_variance"], name="weight_variance"),
             guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
+            window=read_window(config.get("window")),
         )
 
     def to_files(self) -> dict[str, bytes]:

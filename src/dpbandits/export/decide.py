@@ -104,6 +104,15 @@ def _values(told: dict[str, Any], scores: list[float]) -> list[float]:
     return [a + b * score for a, b, score in zip(told["offsets"], told["slopes"], found, strict=True)]
 
 
+def _allowed(limits: list[dict[str, Any]], count: int) -> list[bool]:
+    """Return which of `count` actions are within the limits of all their columns."""
+    allowed = [True] * count
+    for limit in limits:
+        least = min(limit["off"])
+        allowed = [fits and off == least for fits, off in zip(allowed, limit["off"], strict=True)]
+    return allowed
+
+
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
     """Return each arm's expected reward or probability, or each action's value.
 
@@ -126,4 +135,7 @@ def decide_by(policy: dict[str, Any], context: Any, draw: int | None = None) -> 
         found = arm_scores(policy, context, draw)
     except _Unreadable:
         return None
+    if "limits" in policy.get("value", {}):
+        allowed = _allowed(policy["value"]["limits"], len(found))
+        found = [score if fits else -math.inf for score, fits in zip(found, allowed, strict=True)]
     return policy.get("actions", policy["arms"])[found.index(max(found))]

@@ -40,6 +40,7 @@ from dpbandits.state.witness import Payer, witness_of
 from dpbandits.tables import Actions, Schema
 from dpbandits.tables.actions import ActionCurve
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.windows import Window
 
 __all__ = ["RoundPolicy", "round_taken"]
 
@@ -201,6 +202,11 @@ class RoundPolicy(KeptPolicy):
 
     def _fit(self) -> None:
         """Compute the model from all releases."""
+
+    @property
+    def _window(self) -> Window | None:
+        """Window of actions after the releases so far; None without `Actions(explore=)`."""
+        return None if self.actions is None else self.actions.window
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the arrays to save in addition to the recorded rounds."""
@@ -698,7 +704,8 @@ class RoundPolicy(KeptPolicy):
                 f"recommend: {len(mean)} contexts, expected one: use publish().recommend_batch for several"
             )
         if self.menu.actions is not None:
-            best = self.menu.actions.best(mean, self.reward_range, self.menu.readable(brought)[0])
+            people = self.menu.readable(brought)[0]
+            best = self.menu.actions.best(mean, self.reward_range, people, window=self._window)
             return self.menu.actions.choice(int(best[0]))
         return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
@@ -712,7 +719,7 @@ class RoundPolicy(KeptPolicy):
         if self.menu is None or self.menu.actions is None:
             raise ProtocolError("curve: this policy was built without actions=")
         people = self.menu.readable(context)[0]
-        return self.menu.actions.curve_of(people, self.predict(context), self.reward_range)
+        return self.menu.actions.curve_of(people, self.predict(context), self.reward_range, self._window)
 
     @in_turn
     def warm_start(

@@ -149,6 +149,7 @@ class ServedBandit(GPBandit):
         else:
             released = bisect_right(self.batch_boundaries, self._book.asked)
             rests_on: dict[str, Any] = {"released": released, "informed": self._informed}
+            rests_on |= {} if found.window is None else {"window": found.window}
             self._posterior = self._kind.answering(found.posterior, found.features, **rests_on)
             if self.features.basis():  # the posterior is in these eigenvectors, computed elsewhere
                 self.features = self._kind.features = found.features

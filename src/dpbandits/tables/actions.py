@@ -27,6 +27,7 @@ from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.frames import read_table
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
+from dpbandits.tables.windows import Window, checked_explore, checked_step, distances, reach, widened
 
 __all__ = ["ActionCurve", "Actions"]
 
@@ -64,7 +65,7 @@ class ActionCurve(NamedTuple):
         outcome, outcome_sd: Mean and standard deviation (K,) of the expected outcome.
         value: Value (K,) of the mean outcome, after shape.
         value_low, value_high: Values (K,) of outcomes one deviation below and above the mean.
-        allowed: Actions (K,) within the bounds.
+        allowed: Actions (K,) within the bounds and the window of `explore`, among which decisions are made.
     """
 
     actions: tuple[Any, ...]
@@ -90,6 +91,12 @@ class Actions(Configured):
         bounds: Public function of contexts: it gets a mapping from names of columns to arrays (n,) of
             numbers or categories, and returns {"price": (low, high)} with numbers or arrays (n,). Between
             steps, the nearest step to the middle is allowed.
+        explore: Ranges around current values, as {"price": Range(8, 12)}; one range if one column has an
+            order. Actions are chosen within them until a release says otherwise; see `tables.windows`. Where
+            `bounds` exclude all of a window, the allowed values nearest to the window are chosen.
+        step: Most by which an end of the window moves outward in one release, in the column's unit, as
+            {"price": 2}. A pair (0.5, 2) has the least as well: an end that moves does so by at least 0.5.
+            Default: any distance.
 
     Functions are called for many users at once. What they return for one row must not depend on other rows,
     on earlier calls or on anything else: otherwise one user's context could change another's answer.
@@ -113,12 +120,15 @@ class Actions(Configured):
     value: Callable[..., Any] | None = None
     shape: Mapping[str, str] | None = None
     bounds: Callable[[Mapping[str, Any]], Any] | None = None
+    explore: Mapping[str, Range] | Range | None = None
+    step: Mapping[str, Any] | Any = None
 
     contexts: ClassVar[Schema | None] = None
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "schema": Schema.from_config,
         "value": VALUES.read,
         "shape": dict,
+        "explore": lambda told: {name: Range(*ends) for name, ends in told.items()},
     }
 
     def __post_init__(self) -> None:
@@ -146,6 +156,10 @@ class Actions(Configured):
                 raise InvalidParameter(f"{name} is {kind_of(given)}, expected a function")
         if self.shape is not None:
             self._check_shape(self.shape)
+        own = dict(zip(self.schema.names, self.ordered, strict=True))
+        explore = checked_explore(self.explore, {name: self.columns[name] for name in own if own[name]})
+        object.__setattr__(self, "explore", explore)
+        object.__setattr__(self, "step", checked_step(self.step, explore))
 
     def _check_shape(self, shape: object) -> None:
         ordered = [name for name, one in zip(self.schema.names, self.ordered, strict=True) if one]
@@ -313,6 +327,27 @@ class Actions(Configured):
             shares = np.multiply.outer(shares, own / own.sum()).ravel()
         return shares
 
+    # -- windows of `explore` --------------------------------------------------------------------
+
+    @property
+    def window(self) -> Window | None:
+        """Window before any release: the ends of `explore`; None without it."""
+        explore: Any = self.explore
+        return None if explore is None else {name: (one.low, one.high) for name, one in explore.items()}
+
+    def reach(self, window: Window) -> Window:
+        """Return the window with both ends moved as far as a release may move them."""
+        return reach(window, self.step or {}, self.columns)
+
+    def widened(self, window: Window, shares: FloatArray) -> Window:
+        """Return the window after a release, from the shares (K,) of decisions.
+
+        Decisions beyond `reach`, where bounds exclude all of it, move no end.
+        """
+        ends = self.reach(window)
+        beyond = [distances(ends, name, self.columns[name]) > 0.0 for name in ends]
+        return widened(window, self.step or {}, self.columns, np.where(np.any(beyond, axis=0), 0.0, shares))
+
     # -- the rule that chooses ------------------------------------------------------------------
 
     def valued(self, means: FloatArray) -> FloatArray:
@@ -342,24 +377,33 @@ class Actions(Configured):
                 found = np.flip(found, axis=axis)
         return found.reshape(*lead, -1)
 
-    def allowed(self, contexts: FloatArray) -> BoolArray | None:
-        """Return which actions (n, K) are within the bounds of encoded contexts (n, d); None without bounds.
+    def allowed(self, contexts: FloatArray, window: Window | None = None) -> BoolArray | None:
+        """Return which actions (n, K) users with encoded contexts (n, d) may get; None for all.
 
-        At least one action is.
+        At least one action is allowed. Of the actions within a user's bounds, those in the window are; if
+        there are none, those nearest to the window, column by column.
 
         Raises:
-            InvalidParameter: The function fails, or does not return bounds of ordered columns.
+            InvalidParameter: The function of bounds fails, or does not return bounds of ordered columns.
         """
-        if self.bounds is None or self.contexts is None:
+        bounded = self.bounds is not None and self.contexts is not None
+        sides, ends = self._sides(contexts) if bounded else {}, window or {}
+        if not sides and not ends:
             return None
         allowed = np.ones((len(contexts), self.n_actions), dtype=np.bool_)
-        for name, (low, high) in self._sides(contexts).items():
+        for name in [name for name in self.schema.names if name in sides or name in ends]:
             own = self.columns[name]
-            low, high = (np.clip(side, own.min(), own.max()) for side in (low, high))
-            within = (own >= low[:, None]) & (own <= high[:, None])
-            distance = np.abs(own - (low + high)[:, None] / 2.0)
-            nearest = distance == distance.min(axis=1, keepdims=True)
-            allowed &= np.where(within.any(axis=1, keepdims=True), within, nearest)
+            within = np.ones((1, self.n_actions), dtype=np.bool_)
+            if name in sides:
+                low, high = (np.clip(side, own.min(), own.max()) for side in sides[name])
+                within = (own >= low[:, None]) & (own <= high[:, None])
+                distance = np.abs(own - (low + high)[:, None] / 2.0)
+                nearest = distance == distance.min(axis=1, keepdims=True)
+                within = np.where(within.any(axis=1, keepdims=True), within, nearest)
+            if name in ends:
+                off = np.where(within, distances(ends, name, own), np.inf)
+                within = off == off.min(axis=1, keepdims=True)
+            allowed &= within
         return allowed
 
     def _sides(self, contexts: FloatArray) -> dict[str, tuple[FloatArray, FloatArray]]:
@@ -394,6 +438,7 @@ class Actions(Configured):
         contexts: FloatArray,
         *,
         offered: BoolArray | None = None,
+        window: Window | None = None,
     ) -> IntArray:
         """Return the actions (n,) of the highest value, from predicted outcomes (n, K); -1 for a row of NaN.
 
@@ -401,22 +446,45 @@ class Actions(Configured):
             means: Predicted outcomes.
             reward_range: Range of outcomes.
             contexts: Encoded contexts (n, d).
-            offered: Available actions (n, K); None for all. Bounds give way where they allow none of them.
+            offered: Available actions (n, K); None for all.
+            window: Window of `explore` after the releases so far; None for the whole grid.
+
+        See `offered` for available actions that are outside of bounds or window.
         """
         known = ~np.isnan(means).any(axis=1)
         found = np.full(len(means), -1)
         if known.any():
-            allowed = self.allowed(contexts[known])
-            if offered is not None:
-                both = offered[known] if allowed is None else offered[known] & allowed
-                allowed = np.where(both.any(axis=1, keepdims=True), both, offered[known])
+            allowed = self.offered(
+                contexts[known], None if offered is None else offered[known], window=window
+            )
             values = self.ranked(means[known], reward_range, allowed)
             spread = values[np.isfinite(values)]
             found[known] = first_best(values, unit=float(np.ptp(spread)) or 1.0)
         return found
 
+    def offered(
+        self, contexts: FloatArray, available: BoolArray | None = None, *, window: Window | None = None
+    ) -> BoolArray | None:
+        """Return which of the `available` actions (n, K) users may get; None for all.
+
+        Where no available action is within both bounds and window, the window gives way; where none is within
+        the bounds, the bounds do.
+        """
+        found = self.allowed(contexts, window)
+        if available is None or found is None:
+            return available if found is None else found
+        found = found & available
+        if self.bounds is not None and window and not found.any(axis=1).all():
+            within: Any = self.allowed(contexts)
+            found = np.where(found.any(axis=1, keepdims=True), found, within & available)
+        return np.where(found.any(axis=1, keepdims=True), found, available)
+
     def curve_of(
-        self, contexts: FloatArray, moments: tuple[FloatArray, FloatArray], reward_range: RewardRange
+        self,
+        contexts: FloatArray,
+        moments: tuple[FloatArray, FloatArray],
+        reward_range: RewardRange,
+        window: Window | None = None,
     ) -> ActionCurve:
         """Return predictions for one encoded context (1, d), from means and deviations (1, K) of outcomes.
 
@@ -427,7 +495,7 @@ class Actions(Configured):
             raise InvalidData(f"curve: {len(contexts)} contexts, expected one")
         mean, sd = (part[0] for part in moments)
         ends = np.stack([self.ranked(end, reward_range) for end in (mean - sd, mean + sd)])
-        allowed = self.allowed(contexts)
+        allowed = self.allowed(contexts, window)
         return ActionCurve(
             actions=tuple(map(self.choice, range(self.n_actions))),
             outcome=mean,
@@ -482,12 +550,20 @@ class Actions(Configured):
                 "value: a function cannot be saved or sent: pass a named value, such as "
                 'values.Revenue(price="price", cost=2)'
             )
-        return {name: value for name, value in super().to_config().items() if value is not None}
+        config = super().to_config()
+        if self.window is not None:
+            config["explore"] = {name: list(ends) for name, ends in self.window.items()}
+            config["step"] = {name: list(ends) for name, ends in (self.step or {}).items()} or None
+        return {name: value for name, value in config.items() if value is not None}
 
-    def exported(self, reward_range: RewardRange) -> dict[str, Any]:
+    def exported(self, reward_range: RewardRange, window: Window | None = None) -> dict[str, Any]:
         """Return the fields of an exported policy: actions, and the value as a line for each action.
 
         `rising` lists actions whose outcomes are sorted in increasing order.
+
+        Args:
+            reward_range: Range of outcomes.
+            window: Window of `explore` after the releases so far.
 
         Raises:
             InvalidParameter: There are bounds, or the value has no name or is not linear in the outcome.
@@ -506,10 +582,15 @@ class Actions(Configured):
             rows = rows.reshape(-1, rows.shape[-1])
             rising += (rows if shape == "increasing" else rows[:, ::-1]).tolist()
         lines = {"slopes": slopes.tolist(), "offsets": (ends[0] - slopes * low).tolist()}
-        return {
-            "actions": list(self.choices),
-            "value": {"low": low, "high": high, "rising": rising, **lines},
-        }
+        value = {"low": low, "high": high, "rising": rising, **lines}
+        limits = [self._limit(name, window or {}) for name in self.schema.names]
+        if any(limits):
+            value["limits"] = [one for one in limits if one]
+        return {"actions": list(self.choices), "value": value}
+
+    def _limit(self, name: str, window: Window) -> dict[str, Any]:
+        """Return a column's limits in an exported policy: how far its values (K,) are from the window."""
+        return {"off": distances(window, name, self.columns[name]).tolist()} if name in window else {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Actions):
@@ -520,7 +601,7 @@ class Actions(Configured):
         return hash((type(self), self.labels))
 
     def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name in ("value", "shape", "bounds")}
+        given = {name: getattr(self, name) for name in ("value", "shape", "bounds", "explore", "step")}
         return f"Actions({self.schema!r}{''.join(f', {n}={v!r}' for n, v in given.items() if v is not None)})"
 
 

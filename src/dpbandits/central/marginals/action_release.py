@@ -21,6 +21,7 @@ from dpbandits.central.marginals.learning import (
 )
 from dpbandits.central.marginals.release import Drawn, MarginalRelease, Planned, Read, centre_of
 from dpbandits.central.schedule import fading_blocks, growing_blocks
+from dpbandits.central.statement import Setting
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
 from dpbandits.models.forgetting import kept_after
@@ -31,6 +32,9 @@ from dpbandits.models.marginals.actions import ActionEffects
 from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.tables.windows import Window
 
 __all__ = ["ActionRelease", "number_of_bins", "pays"]
 
@@ -52,6 +56,12 @@ The usual number is multiplied by the power of epsilon times users over 10,000.
 
 FREEDOM = 3.0
 """Functions of the action that all bins together tell most about, where tables are chosen."""
+
+EXPLORED = (
+    "Decisions are chosen within a window of values that begins as explore= and widens after releases. It is "
+    "computed from releases and public arguments, which costs no further privacy."
+)
+"""Note of a statement with `Actions(explore=)`."""
 
 CAUTION, MOST_CAUTION, CAUTION_POWER = 0.3, 1.3, -0.9
 """Deviations of its posterior by which the gain of deciding by context has to exceed zero.
@@ -176,6 +186,11 @@ class ActionRelease(MarginalRelease):
         )
         return Planned(tables, None if first else self._own.of_actions(law.mean), base)
 
+    def _window(self, posterior: WeightPosterior | None) -> Window | None:
+        """Return the window among which users are answered by this posterior."""
+        found = posterior.window if isinstance(posterior, EffectPosterior) else None
+        return found or self._setup.actions.window
+
     def _subtracted(self, points: FloatArray, design: Planned) -> IntArray:
         """Return beta (n,) from each user's own context and action: the predicted outcome, clipped."""
         if design.centre is None:
@@ -226,7 +241,8 @@ class ActionRelease(MarginalRelease):
             average = self._own.across.averaged(weights, belief.mean_features)
             posterior = replace(self._law(belief.effects, average, cuts), learned=posterior.learned)
         draws = self._drawn_from(posterior, released)
-        return Read(drawn, replace(belief, draws=draws / ratio), replace(posterior, draws=draws))
+        belief = replace(belief, draws=draws / ratio).widened()
+        return Read(drawn, belief, replace(posterior, draws=draws, window=belief.window))
 
     def _pays(self, belief: ActionBelief, posterior: ActionPosterior) -> bool:
         """Return True if deciding by context gains enough, and if there is no sample of users to tell."""
@@ -237,13 +253,19 @@ class ActionRelease(MarginalRelease):
         return pays(belief.gain(draws), self._told)
 
     def answering(
-        self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
+        self,
+        posterior: WeightPosterior,
+        features: Features,
+        *,
+        released: int,
+        informed: bool = False,
+        window: Window | None = None,
     ) -> EffectPosterior:
         """Return the posterior with its public draws, which are not part of the publication."""
         if not isinstance(features, ActionFeatures):
             raise InvalidParameter("features: expected ActionFeatures, like those that were published")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
-        plain = EffectPosterior(**law, features=features)
+        plain = EffectPosterior(**law, features=features, window=window)
         if released == 0 and not informed:
             return plain
         return replace(plain, draws=self._drawn_from(plain, released))
@@ -265,12 +287,12 @@ class ActionRelease(MarginalRelease):
     ) -> tuple[IntArray, FloatArray | None]:
         """Return a uniform action before any release, then that of the highest value under a public draw.
 
-        Only actions within the bounds are answered, as far as some of them are available.
+        Only actions within bounds and window are answered, as far as some of them are available.
         """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
         contexts, codes = candidates[:, 0, :-1], candidates[..., -1].astype(np.int64)
-        offered = self._offered(contexts, codes, available)
+        offered = self._offered(contexts, codes, available, self._window(posterior))
         if not isinstance(posterior, EffectPosterior) or posterior.draws is None:
             return uniform_choice(ties, n, offered)
         weights, base = posterior.draws, posterior.features.base
@@ -284,24 +306,34 @@ class ActionRelease(MarginalRelease):
         return best_choice(scores, ties, offered), None
 
     def _offered(
-        self, contexts: FloatArray, codes: IntArray, available: BoolArray | None
+        self,
+        contexts: FloatArray,
+        codes: IntArray,
+        available: BoolArray | None,
+        window: Window | None,
     ) -> BoolArray | None:
-        """Return which of the actions (n, k) may be answered: the available ones within the bounds.
+        """Return which of the actions with these codes (n, k) may be answered; None for all.
 
-        Bounds give way where no available action is within them.
+        These are the `available` ones of (n, k) within bounds and window; see `Actions.offered`.
         """
-        allowed = self._setup.actions.allowed(contexts)
-        if allowed is None:
+        actions = self._setup.actions
+        if actions.bounds is None and window is None:
             return available
-        within = np.take_along_axis(allowed, codes, axis=1)
-        if available is None:
-            return np.asarray(within | ~within.any(axis=1, keepdims=True))
-        both = within & available
-        return np.where(both.any(axis=1, keepdims=True), both, available)
+        marked = np.zeros((len(codes), actions.n_actions), dtype=np.bool_)
+        np.put_along_axis(marked, codes, True if available is None else available, axis=1)
+        found = actions.offered(contexts, marked, window=window)
+        return np.asarray(np.take_along_axis(found, codes, axis=1))
 
     def can_change(self) -> str | None:
         """Return the reason why actions cannot be added or retired."""
         return "its actions are a grid, which is fixed"
+
+    def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
+        """Return the guarantee of the tables, with a note on the window of actions if there is one."""
+        found = super().guarantee(privacy, setting)
+        if self._setup.actions.window is None:
+            return found
+        return replace(found, notes=(*found.notes, EXPLORED))
 
     def _functions(self) -> list[str]:
         found: list[str] = self._setup.actions.functions

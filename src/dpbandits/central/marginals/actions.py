@@ -14,6 +14,9 @@ action that is fixed by earlier releases, and it is clipped to the same bounds. 
 entries of each table, by |R - beta| and |R' - beta'| at most. This is 2 q c in L1 (1024 q, or 1434 q later),
 whatever the numbers of bins and actions are. The counts are those of `release`.
 
+A window of actions (`explore`, see `dpbandits.tables.windows`) is computed from releases, public coins and public
+arguments alone. The law p(a | x) of a block takes it into account.
+
 Values, shapes and bounds are functions that are applied to releases and to the user's own context alone
 (post-processing). They are assumed to be public and to read no private state. Nothing checks this, so the
 statement says it.
@@ -42,6 +45,7 @@ from dpbandits.central.marginals.learning import (
 from dpbandits.errors import ProtocolError
 from dpbandits.models.marginals import Counts, Effects, Evidence, Law, Relevance, WeightedPeople
 from dpbandits.models.marginals.actions import ActionEffects, ActionWeights, BinSums, evidence_of
+from dpbandits.tables.windows import Window
 
 __all__ = ["ActionBelief", "ActionReader", "ActionRule"]
 
@@ -82,10 +86,12 @@ class ActionBelief(Belief):
     Attributes:
         rule: Rule that chooses.
         sample: People who stand for all users; None before any release.
+        window: Window of actions among which users are answered; None for the whole grid.
     """
 
     rule: ActionRule
     sample: WeightedPeople | None = None
+    window: Window | None = None
 
     def outcomes(self, phi: FloatArray) -> FloatArray:
         """Return the centres (n, K) subtracted from outcomes: their means, clipped to `CENTRES`."""
@@ -124,7 +130,8 @@ class ActionBelief(Belief):
     def gain(self, draws: FloatArray) -> FloatArray:
         """Return how much deciding by context gains over the best single action, under draws (S, K, m).
 
-        Both decide by the mean. The result (S,) is in widths of the range, averaged over users.
+        Both decide by the mean, within the reach of the window. The result (S,) is in widths of the range,
+        averaged over users.
         """
         phi, weights, allowed = self._people()
         values = self.rule.values(phi @ self.mean.T)
@@ -137,12 +144,22 @@ class ActionBelief(Belief):
             found[number] = weights @ (values[rows, best] - values[rows, same])
         return found
 
+    def widened(self) -> "ActionBelief":
+        """Return the belief with the window after its release; the belief has the draws that answer next."""
+        if self.window is None or self.sample is None:
+            return self
+        actions, levels = self.rule.actions, self.sample.levels
+        allowed = actions.allowed(middles(self.effects, levels), actions.reach(self.window))
+        shares = self.sample.weights @ self.chances(self.effects(levels), allowed)
+        return replace(self, window=actions.widened(self.window, shares / shares.sum()))
+
     def _people(self) -> tuple[FloatArray, FloatArray, BoolArray | None]:
         """Features (n, m) of some users of the sample, weights that add up to one, and allowed actions."""
         if self.sample is None:
             raise ProtocolError("there is no sample of users before a release")
         levels, weights = self.sample.levels[:COMPARED], self.sample.weights[:COMPARED]
-        allowed = self.rule.actions.allowed(middles(self.effects, levels))
+        window = None if self.window is None else self.rule.actions.reach(self.window)
+        allowed = self.rule.actions.allowed(middles(self.effects, levels), window)
         return self.effects(levels), weights / weights.sum(), allowed
 
 
@@ -181,6 +198,7 @@ class ActionReader:
             mean=self.across.of_actions(law.mean),
             relevance=Relevance(prior),
             rule=self.rule,
+            window=self.rule.actions.window,
         )
         return belief, law
 
@@ -239,10 +257,10 @@ class ActionReader:
         share_sd: float,
     ) -> Iterator[BinSums]:
         """Return the tables of every bin of actions, given the beliefs that answered the block's rounds."""
-        phi = self.effects(sample.levels)
-        allowed = self.rule.actions.allowed(middles(self.effects, sample.levels))
+        phi, contexts = self.effects(sample.levels), middles(self.effects, sample.levels)
         chances = np.zeros((len(phi), len(bins)))
         for share, theirs in answered:
+            allowed = self.rule.actions.allowed(contexts, theirs.window)
             chances += share * theirs.chances(phi, allowed)
         given = told.people * sample.weights[:, None] * chances  # (M, K)
         return self.bin_sums(

@@ -28,6 +28,7 @@ from dpbandits.models.marginals import (
 )
 from dpbandits.models.marginals.action_features import ActionFeatures
 from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.tables.windows import Window
 
 __all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features"]
 
@@ -293,11 +294,13 @@ class EffectPosterior(WeightPosterior):
         features: Features, the same for every arm.
         draws: Public draws (S, K, m) that answer users; None before any release.
         relevance: Prior variances that the posterior rests on; None if they are not known.
+        window: Window of actions among which users are answered (`tables.windows`); None without one.
     """
 
     features: ArmFeatures | ActionFeatures
     draws: FloatArray | None = None
     relevance: Relevance | None = None
+    window: Window | None = None
 
     @classmethod
     def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":
