@@ -210,3 +210,15 @@ def test_a_window_changes_no_release_before_it_and_costs_nothing():
     said = " ".join(explored.guarantee.explain().split()) + " ".join(explored.guarantee.annex().split())
     assert "widens after releases" in said
     assert "widens after releases" not in plain.guarantee.explain() + plain.guarantee.annex()
+
+
+def test_a_log_has_no_window():
+    with pytest.raises(InvalidParameter, match="explore= is for policies"):
+        dpb.central.ExploreThenCommit(
+            contexts=PEOPLE,
+            actions=dpb.Actions(PRICES, explore=dpb.Range(8, 12)),
+            reward_range=(0, 1),
+            horizon=500,
+            privacy=dpb.JointDP(epsilon=8, delta=1e-6),
+            tuning=dpb.central.ExploreTuning(logged="steps"),
+        )

@@ -149,9 +149,9 @@ class WarmStartRequest(_Strict):
 class ActionsRequest(_Strict):
     """Numbers to choose from: one to three columns `Range` (with `steps`), `Ordered` or `Categories`; a named
     `value` of the outcome, such as {"type": "Revenue", "price": "price", "cost": 2}; and a `shape`, such as
-    {"price": "decreasing"}. `explore` has the low and high end of the values among which decisions
-    begin, such as {"price": [8, 12]}. `step` has the least and the most by which an end moves in a release, such
-    as {"price": [0, 2]}.
+    {"price": "decreasing"}. `explore` has the low and high end of the values among which decisions begin,
+    such as {"price": [8, 12]}. `step` has the least and the most by which an end moves in a release, such as
+    {"price": [0, 2]}.
     """
 
     columns: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=3)]

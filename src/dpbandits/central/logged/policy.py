@@ -195,6 +195,8 @@ def _logged(menu: Menu | None, tuning: ExploreTuning) -> Logged | None:
         return None
     if tuning.release == "features":
         raise InvalidParameter("release='features' is for arms: a grid of actions has marginal tables")
+    if actions.window is not None:
+        raise InvalidParameter("explore= is for policies that learn while they decide, not for a log")
     if tuning.logged is None:
         raise InvalidParameter(UNSAID)
     if tuning.logged in ("numbers", "densities"):

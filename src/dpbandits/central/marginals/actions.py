@@ -14,8 +14,8 @@ action that is fixed by earlier releases, and it is clipped to the same bounds. 
 entries of each table, by |R - beta| and |R' - beta'| at most. This is 2 q c in L1 (1024 q, or 1434 q later),
 whatever the numbers of bins and actions are. The counts are those of `release`.
 
-A window of actions (`explore`, see `dpbandits.tables.windows`) is computed from releases, public coins and public
-arguments alone. The law p(a | x) of a block takes it into account.
+A window of actions (`explore`, see `dpbandits.tables.windows`) is computed from releases, public coins and
+public arguments alone. The law p(a | x) of a block takes it into account.
 
 Values, shapes and bounds are functions that are applied to releases and to the user's own context alone
 (post-processing). They are assumed to be public and to read no private state. Nothing checks this, so the
