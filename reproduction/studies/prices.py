@@ -2,9 +2,14 @@
 
     python -m reproduction.studies.prices --out reproduction/results/prices.json
 
-Worlds are `lab.worlds.PRICE_WORLDS`. Everybody decides once, at delta 1e-6. Noise is drawn by the exact
-samplers of the library. The share of a run is (mean value - uniform)/(best - uniform), over its people: 0 for
-a random action, 1 for the best action for everybody. Exploration counts.
+Worlds are `lab.worlds.PRICE_WORLDS`. First values of constants were set in short trials on other seeds of
+these worlds. `python -m reproduction.tuning.prices` compared them with others on worlds drawn from seeds.
+In settings that begin with "held out", each seed draws a world of a family that was tuned on. All seeds here
+are later ones.
+
+Everybody decides once, at delta 1e-6. Noise is drawn by the exact samplers of the library. The share of a run
+is (mean value - uniform)/(best - uniform), over its people: 0 for a random action, 1 for the best action for
+everybody. Exploration counts.
 
 | policy | what it is |
 |---|---|
@@ -14,8 +19,7 @@ a random action, 1 for the best action for everybody. Exploration counts.
 | `open` | `actions` at epsilon 50: hardly any noise, and no protection worth the name |
 | `fixed` | the number that is best on average over the run's people, from true means |
 
-`--only` names settings whose rows are measured again; others stay as they are in `--out`. Constants are tuned
-on seeds below 1,000,000 by `python -m reproduction.tuning.prices`.
+`--only` names settings whose rows are measured again; others stay as they are in `--out`.
 """
 
 import argparse
@@ -36,8 +40,9 @@ from dpbandits._typing import FloatArray
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.worlds.prices import PRICE_WORLDS, PriceWorld
+from reproduction.tuning.price_worlds import FAMILIES, made
 
-FIRST_SEED = 7_300_000
+FIRST_SEED = 7_320_000
 DELTA = 1e-6
 OPEN_EPSILON = 50.0
 FOR_ALL = dpb.Schema(all=dpb.Categories(["all"]))
@@ -59,7 +64,20 @@ SETTINGS = {
     "open": Setting(10_000, OPEN_EPSILON, 5, ("actions",)),
     "large epsilon": Setting(10_000, 3.0, 5, ("actions",)),
     "many people": Setting(50_000, 1.0, 5, ("actions",)),
+    "held out": Setting(10_000, 1.0, 20, ("actions", "arms-5", "arms-10", "for all")),
+    "held out, few people": Setting(2_000, 1.0, 10, ("actions", "for all")),
+    "held out, small epsilon": Setting(10_000, 0.3, 10, ("actions", "for all")),
 }
+
+
+def worlds_in(label: str) -> tuple[str, ...]:
+    """Return the worlds of a setting, or its families of worlds."""
+    return FAMILIES if label.startswith("held out") else tuple(PRICE_WORLDS)
+
+
+def world_of(name: str, seed: int) -> PriceWorld:
+    """Return the world of that name, or the one that the seed draws from that family."""
+    return PRICE_WORLDS[name] if name in PRICE_WORLDS else made(f"{name}:{seed}")
 
 
 class Run(NamedTuple):
@@ -134,15 +152,22 @@ def _share(mean: float, values: FloatArray) -> float:
     return (mean - uniform) / (_best(values) - uniform)
 
 
-def row_of(world: PriceWorld, label: str, setting: Setting) -> dict[str, Any]:
-    """Return the results of one world in one setting."""
+def row_of(world: str, label: str, setting: Setting) -> dict[str, Any]:
+    """Return the results of one world, or of one family, in one setting."""
     seeds = [FIRST_SEED + number for number in range(setting.seeds)]
     if min(seeds) < FIRST_REPORT_SEED:
         raise ValueError("reported seeds are from 1,000,000 on")
-    every = [world.values(world.means(world.people(seed, setting.people))) for seed in seeds]
+    worlds = [world_of(world, seed) for seed in seeds]
+    every = [
+        one.values(one.means(one.people(seed, setting.people)))
+        for one, seed in zip(worlds, seeds, strict=True)
+    ]
     fixed = np.array([_share(float(values.mean(axis=0).max()), values) for values in every])
     runs = {
-        name: [run(world, name, people=setting.people, epsilon=setting.epsilon, seed=seed) for seed in seeds]
+        name: [
+            run(one, name, people=setting.people, epsilon=setting.epsilon, seed=seed)
+            for one, seed in zip(worlds, seeds, strict=True)
+        ]
         for name in setting.policies
     }
     own = np.array([one.share for one in runs["actions"]])
@@ -164,7 +189,7 @@ def row_of(world: PriceWorld, label: str, setting: Setting) -> dict[str, Any]:
             found[name] |= {"actions_less_it": ahead, "actions_less_it_se": ahead_error}
     return {
         "setting": label,
-        "world": world.name,
+        "world": world,
         "people": setting.people,
         "epsilon": setting.epsilon,
         "seeds": seeds,
@@ -182,12 +207,11 @@ def main(arguments: list[str] | None = None) -> None:
     rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
     rows = [row for row in rows if row["setting"] not in given.only]
     for label in given.only:
-        for world in PRICE_WORLDS.values():
+        for world in worlds_in(label):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 rows.append(row_of(world, label, SETTINGS[label]))
-            order = {(name, one): None for name in SETTINGS for one in PRICE_WORLDS}
-            places = list(order)
+            places = [(name, one) for name in SETTINGS for one in worlds_in(name)]
             rows.sort(key=lambda row: places.index((row["setting"], row["world"])))
             given.out.write_text(json.dumps({"delta": DELTA, "rows": rows}, indent=1) + "\n")
 

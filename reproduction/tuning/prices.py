@@ -3,8 +3,8 @@
     python -m reproduction.tuning.prices --out reproduction/results/prices-tuning.json
 
 Worlds are those of `reproduction.tuning.price_worlds`. A seed draws a world, its people and the simulated
-noise. Every variant has the same worlds as the present values, and changes one constant or a few that belong
-together. Stage `screened` tries all variants; stage `confirmed` tries those of `CONFIRMED` on other seeds. A
+noise. Every variant has the same worlds as the first values, and changes one constant or a few that belong
+together. Stage `screened` tries variants, stage `confirmed` the best of them on other seeds. A
 row holds the mean share of the uplift over worlds in a setting, and the paired difference from the present
 values, over all worlds and by family. Rows that the file holds already are kept.
 """
@@ -25,9 +25,9 @@ import numpy as np
 
 from dpbandits import SimulatedNoise
 from dpbandits._typing import FloatArray
-from dpbandits.central.marginals import action_release, release
+from dpbandits.central.marginals import action_release
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.models.marginals import action_basis, actions
+from dpbandits.models.marginals import actions
 from reproduction.studies.prices import run
 from reproduction.tuning.price_worlds import FAMILIES, made
 
@@ -36,7 +36,7 @@ SETTINGS = {
     "2,000 people": (2_000, 1.0),
     "small epsilon": (10_000, 0.3),
 }
-PRESENT = "present values"
+FIRST = "first values"
 STAGES = {"screened": (31_000, 4), "confirmed": (32_000, 6)}
 """First seed and number of seeds of each family."""
 
@@ -50,48 +50,62 @@ class Change(NamedTuple):
 
 
 RELEASE = action_release.ActionRelease
-PRIOR, PSEUDO = actions.PRIOR_VARIANCES, actions.PSEUDO_COUNTS
+PRIOR = np.array([[0.02, 0.06, 0.01], [0.007, 0.014, 0.002], [0.001, 0.001, 0.0]])
+"""Prior variances of the first values."""
 
 
-def _prior(*, constant: float = 1.0, alone: float = 1.0, pairs: float = 1.0) -> Change:
-    """Multiply prior variances of terms without contexts, with one column and with two."""
-    return Change(actions, "PRIOR_VARIANCES", PRIOR * np.array([[constant], [alone], [pairs]]))
+def _prior(every: float = 1.0, *, one_column: float = 1.0) -> Change:
+    """Multiply all first prior variances, and those of terms with one column of contexts."""
+    return Change(actions, "PRIOR_VARIANCES", every * PRIOR * np.array([[1.0], [one_column], [1.0]]))
 
 
 def _release(attribute: str, value: Any) -> Change:
     return Change(action_release, attribute, value)
 
 
+FIRST_VALUES = (
+    _prior(),
+    Change(actions, "PSEUDO_COUNTS", np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])),
+    Change(RELEASE, "thompson_scale", 0.6),
+    _release("PEOPLE", 400.0),
+    _release("CAUTION", 0.3),
+    _release("CAUTION_POWER", -0.9),
+    _release("MOST_CAUTION", 1.3),
+)
+"""Values that every variant starts from."""
+
+SMALLER = "prior variances times .4"
 VARIANTS: dict[str, tuple[Change, ...]] = {
     "by context without caution": (_release("CAUTION", 0.0), _release("MOST_CAUTION", 0.0)),
-    "caution halved": (_release("CAUTION", 0.15),),
     "caution doubled": (_release("CAUTION", 0.6),),
-    "most caution 2": (_release("MOST_CAUTION", 2.0),),
     "deviations of draws times .4": (Change(RELEASE, "thompson_scale", 0.4),),
     "deviations of draws times .8": (Change(RELEASE, "thompson_scale", 0.8),),
-    "one column: prior variances times 3": (_prior(alone=3.0),),
-    "two columns: prior variances times 4": (_prior(pairs=4.0),),
-    "prior variances times .4": (_prior(constant=0.4, alone=0.4, pairs=0.4),),
-    "prior variances times .2": (_prior(constant=0.2, alone=0.2, pairs=0.2),),
-    "one column: prior variances times .4": (_prior(alone=0.4),),
-    "one column: prior variances times .15": (_prior(alone=0.15),),
-    "without columns: prior variances times .4": (_prior(constant=0.4),),
-    "pseudo-counts times 3": (Change(actions, "PSEUDO_COUNTS", PSEUDO * 3.0),),
-    "pseudo-counts times .4": (Change(actions, "PSEUDO_COUNTS", PSEUDO * 0.4),),
-    "first block of 250 people": (_release("PEOPLE", 250.0),),
-    "first block of 650 people": (_release("PEOPLE", 650.0),),
-    "blocks grow by 1.25": (_release("GROWTH", 1.25),),
-    "blocks grow by 1.7": (_release("GROWTH", 1.7),),
-    "four bins": (_release("BINS", 4.0),),
-    "nine bins": (_release("BINS", 9.0),),
-    "tables as of two arms": (_release("FREEDOM", 2.0),),
-    "tables as of five arms": (_release("FREEDOM", 5.0),),
-    "96 draws": (_release("DRAWS", 96), Change(release, "DRAWS", 96)),
-    "nine cosines, falling more slowly": (
-        Change(action_basis, "SHARES", (0.45, 0.2, 0.11, 0.075, 0.05, 0.04, 0.03, 0.025, 0.02)),
+    "one column: prior variances times 3": (_prior(one_column=3.0),),
+    "one column: prior variances times .4": (_prior(one_column=0.4),),
+    "one column: prior variances times .15": (_prior(one_column=0.15),),
+    "prior variances times .2": (_prior(0.2),),
+    SMALLER: (_prior(0.4),),
+    f"{SMALLER}, pseudo-counts times 3": (
+        _prior(0.4),
+        Change(actions, "PSEUDO_COUNTS", FIRST_VALUES[1].value * 3.0),
+    ),
+    f"{SMALLER}, first block of 250 people": (_prior(0.4), _release("PEOPLE", 250.0)),
+    f"{SMALLER}, more caution where noise is large": (
+        _prior(0.4),
+        _release("CAUTION_POWER", -1.3),
+        _release("MOST_CAUTION", 2.6),
     ),
 }
-CONFIRMED: dict[str, tuple[Change, ...]] = {}
+SCREENED = tuple(name for name in VARIANTS if "where noise" not in name)
+CONFIRMED = (SMALLER, f"{SMALLER}, more caution where noise is large")
+TRIED = {
+    ("screened", "10,000 people"): SCREENED,
+    ("screened", "2,000 people"): (SMALLER,),
+    ("screened", "small epsilon"): (SMALLER,),
+    ("confirmed", "10,000 people"): (SMALLER,),
+    ("confirmed", "2,000 people"): CONFIRMED,
+}
+"""Variants by stage and setting."""
 
 
 @contextmanager
@@ -109,7 +123,7 @@ def shares(
 ) -> FloatArray:
     """Return shares (families, seeds) of the uplift."""
     first, count = STAGES[stage]
-    with changed(changes), warnings.catch_warnings():
+    with changed((*FIRST_VALUES, *changes)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.array(
             [
@@ -133,22 +147,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the variants; every row is written as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--stage", choices=[*STAGES], nargs="*", default=[*STAGES])
-    parser.add_argument("--setting", choices=[*SETTINGS], nargs="*", default=[*SETTINGS])
-    parser.add_argument("--only", nargs="*", help="names of variants; all of the stage by default")
-    given = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
-    for stage in given.stage:
-        every = VARIANTS if stage == "screened" else CONFIRMED
-        for setting in given.setting:
-            names = [name for name in every if given.only is None or name in given.only]
-            for name in (PRESENT, "without contexts", *names):
-                held = {(one["stage"], one["setting"], one["variant"]): one for one in rows}
-                if (stage, setting, name) in held:
-                    continue
+    out = parser.parse_args(arguments).out
+    rows: list[dict[str, Any]] = json.loads(out.read_text())["rows"] if out.exists() else []
+    for (stage, setting), names in TRIED.items():
+        for name in (FIRST, "without contexts", *names):
+            held = {(one["stage"], one["setting"], one["variant"]): one for one in rows}
+            if (stage, setting, name) not in held:
                 policy = "for all" if name == "without contexts" else "actions"
-                found = shares(every.get(name, ()), stage, *SETTINGS[setting], policy)
-                before = np.array(held[stage, setting, PRESENT]["shares"]) if name != PRESENT else found
+                found = shares(VARIANTS.get(name, ()), stage, *SETTINGS[setting], policy)
+                before = np.array(held[stage, setting, FIRST]["shares"]) if name != FIRST else found
                 ahead, error = mean_and_error((found - before).ravel())
                 row = {
                     "stage": stage,
@@ -161,7 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
                     "shares": found.round(5).tolist(),
                 }
                 rows = [*rows, row]
-                given.out.write_text(json.dumps({"stages": STAGES, "rows": rows}, indent=1) + "\n")
+                out.write_text(json.dumps({"stages": STAGES, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

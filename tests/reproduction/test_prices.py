@@ -46,11 +46,11 @@ def test_reported_seeds_are_not_those_of_tuning():
 
 
 def test_changed_constants_are_put_back():
-    changes = tuning.VARIANTS["96 draws"]
+    changes = tuning.VARIANTS["by context without caution"]
     before = [getattr(one.holder, one.attribute) for one in changes]
-    assert before == [48, 48]
-    with tuning.changed(changes):
-        assert [getattr(one.holder, one.attribute) for one in changes] == [96, 96]
+    assert min(before) > 0.0
+    with tuning.changed((*changes, *changes)):
+        assert [getattr(one.holder, one.attribute) for one in changes] == [0.0, 0.0]
     assert [getattr(one.holder, one.attribute) for one in changes] == before
 
 

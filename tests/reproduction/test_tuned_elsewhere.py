@@ -5,15 +5,17 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+
 import dpbandits
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS
 from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.studies import many_columns, releases
 from reproduction.studies import tables_of_people as tables
+from reproduction.tuning import prices, worlds
 from reproduction.tuning import releases as tune
 from reproduction.tuning import table_study as study
-from reproduction.tuning import worlds
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 CPS_INCOME = ("AER", "CPSSW8")
@@ -88,6 +90,24 @@ def test_ten_columns_are_shown_on_other_tables_and_seeds():
     assert not tuned & {one.source for one in many_columns.REPORT.values()}
     assert {row["columns"] for row in rows} == {10}
     assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED > many_columns.FIRST_TUNING_SEED
+
+
+def test_prior_variances_of_actions_are_those_that_worlds_of_their_own_chose():
+    """They were ahead of the first values in every stage and setting, and screened best of all variants."""
+    found = shown("prices-tuning")
+    assert found["stages"] == {stage: list(own) for stage, own in prices.STAGES.items()}
+    rows = {(row["stage"], row["setting"], row["variant"]): row for row in found["rows"]}
+    every = {place: (prices.FIRST, "without contexts", *names) for place, names in prices.TRIED.items()}
+    assert list(rows) == [(*place, name) for place, names in every.items() for name in names]
+    assert all(rows[*place, prices.SMALLER]["ahead"] > 0.0 for place in prices.TRIED)
+    for place in prices.TRIED:
+        ahead = {name: rows[*place, name]["ahead"] for name in prices.TRIED[place]}
+        assert max(ahead, key=ahead.get) == prices.SMALLER
+    for holder, attribute, value in (*prices.FIRST_VALUES[1:], *prices.VARIANTS[prices.SMALLER]):
+        np.testing.assert_allclose(getattr(holder, attribute), value, rtol=1e-12)
+    tuned = {seed for first, count in prices.STAGES.values() for seed in range(first, first + count)}
+    reported = {seed for row in shown("prices")["rows"] for seed in row["seeds"]}
+    assert max(tuned) < FIRST_REPORT_SEED <= min(reported)
 
 
 def test_constants_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says():

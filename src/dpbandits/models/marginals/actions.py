@@ -31,7 +31,7 @@ __all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
 MOST_WEIGHTS = 1_200
 """Most weights of the joint law: its precision is a dense matrix."""
 
-PRIOR_VARIANCES = np.array([[0.02, 0.06, 0.01], [0.007, 0.014, 0.002], [0.001, 0.001, 0.0]])
+PRIOR_VARIANCES = np.array([[0.008, 0.024, 0.004], [0.0028, 0.0056, 0.0008], [0.0004, 0.0004, 0.0]])
 """Prior variance of a weight: rows by the number of context columns of its term, columns by those of the
 action."""
 
