@@ -1,6 +1,7 @@
 """The layout of bins: a partition of the unit cube that grows by halving, and the versions published on it.
 
-This module needs only NumPy and the standard library, as clients import it.
+In shapes, L is the number of bins, K of arms, and dim of context columns. This module needs only NumPy and
+the standard library, as clients import it.
 """
 
 from dataclasses import dataclass
@@ -34,9 +35,9 @@ class PublishedArms(Published):
     Attributes:
         version: Number of the version, from 0.
         splits: Split nodes in order; `BinLayout.partition` rebuilds the bins from them.
-        arms: (L,) each bin's arm if the server chooses, else None.
-        weights: (L, K) probabilities of arms if clients choose, else None.
-        mean, sd: (L, K) expected rewards and their standard deviations in a version from
+        arms: Arm of each of the L bins, shape (L,), if the server chooses; else None.
+        weights: Probabilities of the K arms in each bin, shape (L, K), if clients choose; else None.
+        mean, sd: Expected rewards and their standard deviations, shape (L, K), in a version from
             `Server.estimate()`; else None, as clients do not need them.
     """
 
@@ -67,7 +68,7 @@ class PublishedArms(Published):
 
     @classmethod
     def from_json(cls, text: str, spec: Contract[Any]) -> Self:
-        """Read the kind of version that the spec's server publishes; see `Published.from_json`."""
+        """Read a version of the class that the spec's server publishes; see `Published.from_json`."""
         kind: Any = getattr(getattr(spec, "protocol", None), "publishes", cls)
         if kind is not cls and issubclass(kind, cls):
             read: Self = kind.from_json(text, spec)
@@ -130,7 +131,7 @@ class PublishedArms(Published):
 
 
 def has_law(published: PublishedArms, shape: tuple[int, int]) -> bool:
-    """Return True if a version has no mean and no deviation, or both, finite and of this shape."""
+    """Return True if a version has neither `mean` nor `sd`, or both, with finite numbers of this shape."""
     law = [one for one in (published.mean, published.sd) if one is not None]
     return len(law) in (0, 2) and all(one.shape == shape and bool(np.isfinite(one).all()) for one in law)
 
@@ -159,7 +160,7 @@ class BinLayout(Layout[PublishedArms]):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """One bin, the powers of two between, and the largest number of bins."""
+        """Numbers of bins for which the guarantee is computed: powers of two, and `max_leaves`."""
         return (*(2**k for k in range((self.max_leaves - 1).bit_length())), self.max_leaves)
 
     def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
@@ -171,7 +172,10 @@ class BinLayout(Layout[PublishedArms]):
         return _bins(self.dim, self.tie, self.seed, published.splits)
 
     def fits(self, published: PublishedArms) -> None:
-        """Refuse bins, arms or probabilities that do not fit; see `Layout.fits`."""
+        """Raise IncompatibleState if a version's bins, arms or probabilities do not fit.
+
+        See `Layout.fits`.
+        """
         n_leaves, arms, weights = self.n_cells(published), published.arms, published.weights
         if n_leaves > self.max_leaves:
             raise IncompatibleState("the published version has more bins than the spec allows")
@@ -195,7 +199,7 @@ class BinLayout(Layout[PublishedArms]):
         return len(published.splits) + 1
 
     def asked(self, _published: PublishedArms, place: int) -> CellQuestion:
-        """Return the bin, with a sign that follows the reward; see `Layout.asked`."""
+        """Return the content of a report about a bin: the bin, and a sign that follows the reward."""
         return CellQuestion(place)
 
     def rule(self, published: PublishedArms) -> dict[str, Any]:
@@ -221,7 +225,10 @@ def _bins(dim: int, tie: TieRule, seed: int, splits: tuple[int, ...]) -> DyadicP
 
 
 def _integers(values: Any, *, name: str) -> IntArray:
-    """Return (n,) integers as a read-only array; refuse floats and booleans."""
+    """Return a list of n integers as a read-only array (n,).
+
+    Raise InvalidParameter for floats and booleans.
+    """
     whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
     if not whole or np.ndim(values) != 1:
         raise InvalidParameter(f"{name}: expected a list of integers")
@@ -229,7 +236,7 @@ def _integers(values: Any, *, name: str) -> IntArray:
 
 
 def _numbers(rows: Any, *, name: str) -> FloatArray:
-    """Return (n, m) numbers as a read-only array; refuse booleans."""
+    """Return a table of numbers as a read-only array (n, m). Raise InvalidParameter for booleans."""
     if isinstance(rows, np.ndarray):
         good = rows.dtype.kind in "iuf"
     else:

@@ -1,8 +1,9 @@
 """Contract of Gaussian-process clients and their server (`GPSpec`), and the published weights.
 
-A client chooses with the published weights. It reports z phi of its user (and phi phi^T for Dubey2021,
-Algorithm 3) with Gaussian noise that hides all of the user's data. A payload is D signed integers of 8 bytes,
-in units of 2^-20. Choosing needs NumPy; calibrating the noise needs SciPy.
+Let phi be the m features of the row that a client chose, and z the reward, centred and scaled. The client
+chooses with the published weights. It reports z phi (and phi phi^T for Dubey2021, Algorithm 3) with Gaussian
+noise that hides all of the user's data. A payload is D signed integers of 8 bytes, in units of 2^-20.
+Choosing needs NumPy; calibrating the noise needs SciPy.
 
 Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, also against the
 server. Other users' choices depend on reports alone.
@@ -102,12 +103,13 @@ class GPSpecTuning(Configured):
 class GPSpec(Contract["PublishedWeights"]):
     """The public contract of a locally private Gaussian-process bandit.
 
-    It differs from Dubey2021, Algorithm 3, in three ways. Reports omit the Gram matrix, which the server
-    simulates from public decision sets: a report is m numbers. There are few features. The server regresses
-    on the sums of each published version with the noise in the model, without a shift.
+    It differs from Dubey2021, Algorithm 3, in three ways. Reports omit the Gram matrix phi phi^T of the
+    chosen row's features, which the server simulates from public decision sets: a report is m numbers for m
+    features. There are few features. The server regresses on the sums of each published version with the
+    noise in the model, without a shift.
 
-    The JSON holds the features as numbers. A spec that is computed anew can differ on another machine or with
-    another linear algebra library. Keep its JSON, and give this to server and clients.
+    The JSON holds the features as numbers. A spec that is computed anew can differ on another machine or
+    with another linear algebra library. Keep its JSON, and give this to server and clients.
 
     Args:
         domain: Public set that contains every candidate. For contexts with arms use a `Spec`.
@@ -203,12 +205,12 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         self.status, self.domain = spec.noise.status, spec.domain
 
     def fits(self, published: "PublishedWeights") -> None:
-        """Refuse weights of another number of features; see `ReportProtocol.fits`."""
+        """Raise IncompatibleState if a version has another number of weights than the spec has features."""
         if len(published.mean) != self._spec.features.n_features:
             raise IncompatibleState("the weights belong to another spec: ask the server for both again")
 
     def label(self, arm: int) -> Any:
-        """See `ReportProtocol.label`."""
+        """Return the number of the chosen row unchanged; see `ReportProtocol.label`."""
         return arm
 
     @property
@@ -218,10 +220,11 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @cached_property
     def release(self) -> "BlockRelease":
-        """The noisy release of one report.
+        """Mechanism that adds noise to the content of one report.
 
-        Without the Gram matrix the sensitivity is that of the vector alone: ||z phi - z' phi'|| <= 2 b, also
-        if the features differ.
+        Let phi be the features of the chosen row, with norm at most b, and z the scaled reward. Without the
+        Gram matrix the sensitivity is that of the vector alone: ||z phi - z' phi'|| <= 2 b, also if the
+        features differ.
         """
         from dpbandits.privacy.gram_vector import GramVectorMechanism
         from dpbandits.privacy.prefix_sums import BlockRelease, identity
@@ -242,7 +245,10 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @cached_property
     def clamp(self) -> Clamp:
-        """Public bounds of a report, in its units: clients clip to them, the server drops reports outside."""
+        """Public bounds of a report's integers.
+
+        Clients clip to them, and the server drops reports outside.
+        """
         from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
         mechanism = self.release.mechanism
@@ -255,13 +261,13 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @property
     def weight(self) -> float:
-        """Largest effect of one report, honest or forged, on the sums, in largest contributions of a user."""
+        """Largest effect of one report, honest or forged, in units of a user's largest contribution."""
         from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
         return self.clamp.norm * RELEASE_UNIT / self.release.mechanism.largest_norm
 
     def counted_by(self, _published: "PublishedWeights") -> tuple["_Integers"]:
-        """Return the counter of reports, which adds integers."""
+        """Return the counter of reports, which adds their integers."""
         return (_Integers(self.release.mechanism.size, self.clamp),)
 
     # -- the client: from a context to a private payload ---------------------------------------------
@@ -275,7 +281,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
     def choose(
         self, published: "PublishedWeights", context: Any, _privacy: JointDP, available: Any = None
     ) -> Chosen:
-        """Return the chosen row of the candidates (n, d), 0 if no row can be read."""
+        """Return the choice of a row of the candidates (n, d). It is row 0 if no row can be read."""
         published.lineage(self._spec)
         if available is not None:
             raise InvalidParameter("available: applies to arms only; leave out rows of candidates instead")
@@ -293,7 +299,10 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         )
 
     def _best(self, published: "PublishedWeights", rows: FloatArray) -> int:
-        """Return the chosen row of points (n, d) in the domain: uniform for version 0, else by `scores`."""
+        """Return the number of the chosen row among points (n, d) in the domain.
+
+        For version 0 it is random and uniform; later it is the row with the largest of `scores`.
+        """
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
         if published.version == 0:
             return int(rng.integers(len(rows)))
@@ -302,7 +311,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         return int(published.scores(phi, thompson_scale=scale, normals=normals).argmax())
 
     def check(self, context: Any) -> None:
-        """See `Contract.check`."""
+        """Check candidates as `Contract.check` describes."""
         if isinstance(self._spec.domain, domains.Box):
             check_points(self._spec.domain, context, ndim=2)
             return
@@ -311,24 +320,27 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
             raise InvalidData(f"candidates: expected shape (n, {self._spec.domain.dim}), n at least 1")
 
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
-        """Return (1, D) exact integers of the chosen row; zeros if context or reward is missing."""
+        """Return the exact integers of the chosen row, shape (1, D).
+
+        Zeros if context or reward is missing.
+        """
         if choice.missing or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
         z = self._spec.reward_range.to_centred(self._spec.reward_range.validate([reward], clip=True))
         return self.release.mechanism.encode(self._spec.features(choice.about[None]), z)[None]
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
-        """Return the payload. Here the user's data meets noise."""
+        """Return the payload: the exact integers plus noise. Here the user's data meets noise."""
         return self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
 
     def terms(self, privacy: JointDP) -> dict[str, Any]:
-        """See `ReportProtocol.terms`."""
+        """Return the `ReleaseLog` entry of reports with this guarantee."""
         from dpbandits.privacy.release_terms import terms_of_release
 
         return terms_of_release(self.release.record(), self._spec.noise)
 
     def statement(self, privacy: JointDP) -> "Guarantee":
-        """See `ReportProtocol.statement`."""
+        """Return the guarantee of one report."""
         from dpbandits.local.contract.statement import gp_report_guarantee
 
         width = self._spec.reward_range.width
@@ -337,7 +349,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
 @dataclass(frozen=True)
 class _Integers:
-    """Counter of payloads of `size` signed integers within public bounds."""
+    """Counter of payloads, each of `size` signed integers within public bounds."""
 
     size: int
     clamp: Clamp
@@ -356,19 +368,23 @@ class _Integers:
         return self.clamp.may_add_to(aggregate, n)
 
     def excess(self, _aggregate: IntArray, _n: int) -> tuple[float, float]:
-        """Return zeros: the expected sum of noisy features is not known. See `ReportMechanism.excess`."""
+        """Return zeros, because the expected sum of noisy features is not known.
+
+        See `ReportMechanism.excess`.
+        """
         return 0.0, 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedWeights(Published):
-    """The posterior law of the feature weights, public.
+    """Public message of a server: the posterior distribution of the m feature weights.
 
     Args:
         version: Number of the version, from 0.
-        mean: (m,) posterior mean.
-        factor: (m, m) factor of the posterior covariance, which is factor @ factor.T.
-        radius: None for Thompson sampling; else clients take the row with the largest mean + radius * sd.
+        mean: Posterior mean, shape (m,).
+        factor: Factor F of the posterior covariance F F^T, shape (m, m).
+        radius: None for Thompson sampling; otherwise clients take the row with the largest mean + radius *
+            sd.
     """
 
     kind = "PublishedWeights"
@@ -394,7 +410,7 @@ class PublishedWeights(Published):
             raise IncompatibleState("published weights have a version from 0 to 2^32 - 1")
 
     def scores(self, phi: FloatArray, *, thompson_scale: float, normals: FloatArray | None) -> FloatArray:
-        """Return scores (..., n) of rows with features phi (..., n, m).
+        """Return scores (..., n) of n rows with m features each, phi (..., n, m). Clients choose the largest.
 
         Args:
             phi: Features of the rows.
@@ -434,7 +450,10 @@ class PublishedWeights(Published):
 
     @worded
     def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
-        """Return the row with the highest mean of the rows (n, d); see `Published.recommend_batch`."""
+        """Return the number of the row with the highest mean among the rows (n, d).
+
+        See `Published.recommend_batch`.
+        """
         mean = np.atleast_2d(self.predict(spec, contexts)[0])
         best = first_best(mean, unit=spec.reward_range.width)
         return tuple(best.tolist())

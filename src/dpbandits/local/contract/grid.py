@@ -78,8 +78,11 @@ MOST_CELLS = 1400
 """Largest number of cells of a grid. With 16 parts a version has under 2 KB for 8 arms, 2.2 KB for 12."""
 
 _FEWEST_A_SIDE, _FEW, _FEWEST_OF_MORE = 6, 3, 10
-"""Fewest cells of a range on a grid over all columns: the first number for at most `_FEW` columns, the last
-for more. With fewer cells, versions name some of the columns instead."""
+"""Smallest number of cells of a range on a grid over all columns.
+
+It is the first number for at most `_FEW` columns, and the last number for more. If a grid would have fewer
+cells along a range, versions name some of the columns instead.
+"""
 
 _MOST_A_SIDE = 64
 
@@ -112,7 +115,9 @@ class Grid:
 
     @classmethod
     def of(cls, dim: int, categories: Mapping[int, int]) -> "Grid":
-        """Return the grid over `dim` columns: a cell for each category, and equally many for each range.
+        """Return the grid over `dim` columns.
+
+        It has a cell for each category, and equally many cells for each range.
 
         Example:
             >>> Grid.of(2, {1: 5}).sizes
@@ -146,19 +151,22 @@ class Grid:
 
     @cached_property
     def centres(self) -> FloatArray:
-        """(G, dim) centres of the cells in the unit cube."""
+        """Centres of the grid's G cells in the unit cube, shape (G, dim)."""
         places = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1)
         return np.asarray((places + 0.5) / np.array(self.sizes))
 
     def locate(self, points: FloatArray) -> IntArray:
-        """Return (n,) cells of points (n, dim) of the unit cube, where dim counts all columns of the spec."""
+        """Return the cell of each of n points of the unit cube, shape (n,).
+
+        Points have shape (n, dim) for all dim columns of the spec.
+        """
         sizes, strides = self._steps
         points = points[:, self.columns] if self.columns else points
         return np.asarray(np.minimum((points * sizes).astype(np.int64), sizes - 1) @ strides)
 
     @cached_property
     def _steps(self) -> tuple[IntArray, IntArray]:
-        """(dim,) numbers of cells along each column, and (dim,) index distances of neighbours along it."""
+        """Numbers of cells along each column, and index distances of neighbours along it, (dim,) each."""
         sizes = np.array(self.sizes, dtype=np.int64)
         return sizes, np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
 
@@ -184,16 +192,16 @@ def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedQuestions(PublishedArms):
-    """A version of the learner `questions`: arms on a grid, and the question to clients in each cell.
+    """A version of the learner `questions`: an arm and a question to clients in each of G cells of a grid.
 
     Attributes:
         version: Number of the version, from 0.
-        arms: (G,) arm of each cell of the grid.
-        parts: (G,) part of each cell.
-        turned: (G,) True if the cell's sign is -1: its reports then say the opposite of the reward.
+        arms: Arm of each cell of the grid, shape (G,).
+        parts: Part of each cell, shape (G,); see the module.
+        turned: True if the cell's sign is -1, shape (G,): its reports then say the opposite of the reward.
         about: Content of reports: the `reward`, or the `place` alone.
         columns: Indices of the spec's columns that the grid covers, ascending; empty for all.
-        mean, sd: (G, K), as for `PublishedArms`.
+        mean, sd: Expected rewards and standard deviations of K arms, shape (G, K), as for `PublishedArms`.
 
     Privacy: a report is epsilon-locally private for every content of a version; see the module.
 
@@ -253,7 +261,7 @@ class PublishedQuestions(PublishedArms):
         return found
 
     def to_config(self) -> dict[str, Any]:
-        """Return the JSON-ready configuration; see the module."""
+        """Return the JSON-ready configuration; the module names the description of the format."""
         arms = np.asarray(self.arms)
         bits = [int(most).bit_length() for most in (arms.max(initial=0), self.parts.max(initial=0))]
         codes = 2 * arms + self.turned + (self.parts << (bits[0] + 1))
@@ -265,7 +273,10 @@ class PublishedQuestions(PublishedArms):
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the fields of a configuration; a table of the wrong length is refused before it is decoded."""
+        """Return the fields that a configuration describes.
+
+        A table of the wrong length is refused before it is decoded.
+        """
         fields = dict(config)
         if cls.config_omits & fields.keys():
             raise InvalidParameter("table: its contents are given a second time, as separate fields")
@@ -289,13 +300,16 @@ _MOST_BITS = 8 + 4 + 1
 
 
 def _packed(codes: IntArray, width: int) -> bytes:
-    """Return numbers of `width` bits each as bytes, lowest bit first."""
+    """Return numbers as bytes, with `width` bits each, lowest bit first."""
     bits = (codes[:, None] >> np.arange(width)) & 1
     return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
 
 
 def _unpacked(table: bytes, size: int, width: int) -> IntArray:
-    """Return (size,) numbers from `_packed`; InvalidParameter if bits lack or bits after the end are set."""
+    """Return the numbers (size,) that `_packed` wrote.
+
+    Raise InvalidParameter if bits are missing, or set after the end.
+    """
     bits = np.unpackbits(np.frombuffer(table, dtype=np.uint8), bitorder="little")
     if len(table) != -(-size * width // 8) or bits[size * width :].any():
         raise InvalidParameter("table: its length does not fit its size")
@@ -321,17 +335,17 @@ class GridLayout(Layout[PublishedQuestions]):
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The number of parts of a question."""
+        """Number of cells for which the guarantee is computed: that of the parts of a question."""
         return (self.n_parts,)
 
     @cached_property
     def names_columns(self) -> bool:
-        """True if each version covers some of the columns, which it names."""
+        """True if each version covers only some of the columns, and names them."""
         return not fits_a_grid(self.dim, self.codes)
 
     @cached_property
     def whole(self) -> Grid:
-        """The grid over all columns; InvalidParameter if versions name their columns."""
+        """Grid over all columns; raises InvalidParameter if versions name their columns."""
         return Grid.of(self.dim, self.codes)
 
     def over(self, columns: tuple[int, ...]) -> Grid:
@@ -348,7 +362,10 @@ class GridLayout(Layout[PublishedQuestions]):
         return grid
 
     def of(self, published: PublishedQuestions) -> Grid:
-        """Return a version's grid; IncompatibleState if the spec does not allow its columns."""
+        """Return a version's grid.
+
+        Raise IncompatibleState if the spec does not allow the version's columns.
+        """
         if self.names_columns:
             return self.over(published.columns)
         if published.columns:
@@ -356,7 +373,7 @@ class GridLayout(Layout[PublishedQuestions]):
         return self.whole
 
     def fits(self, published: PublishedQuestions) -> None:
-        """Refuse cells, arms or parts that do not fit; see `Layout.fits`."""
+        """Raise IncompatibleState if a version's cells, arms or parts do not fit; see `Layout.fits`."""
         size, arms, parts = self.of(published).size, published.arms, published.parts
         good = arms is not None and arms.shape == (size,)
         good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < self.n_arms)).all())
@@ -373,7 +390,10 @@ class GridLayout(Layout[PublishedQuestions]):
         return self.n_parts
 
     def asked(self, published: PublishedQuestions, place: int) -> CellQuestion:
-        """Return the cell's part and sign, silent if the version asks about the place; see `Layout.asked`."""
+        """Return the content of a report about a cell: its part and sign, as `Layout.asked` describes.
+
+        If the version asks about the place, the sign does not depend on the reward.
+        """
         part, turned = int(published.parts[place]), bool(published.turned[place])
         return CellQuestion(part, turned=turned, silent=published.about == "place")
 

@@ -60,7 +60,7 @@ class ReportKey:
         return report + bytes(self._begun(spec, report).digest())
 
     def genuine(self, records: Records, spec: Contract[Any]) -> BoolArray:
-        """Return (n,) True for each of n reports of one length that ends with its tag."""
+        """Return True for each of n reports of one length that ends with its right tag, shape (n,)."""
         bodies, tags = records[:, :-TAG_BYTES], records[:, -TAG_BYTES:]
         begun = self._begun(spec)
 

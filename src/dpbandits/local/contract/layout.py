@@ -1,6 +1,6 @@
-"""`Layout`: the places of contexts in a published version, and the report about a place.
+"""`Layout`: the places into which a version divides contexts, and the content of a report about a place.
 
-There are two: bins (`local.contract.bins`), and cells of a public grid (`local.contract.grid`). This module
+A place is a bin (`local.contract.bins`), or a cell of a public grid (`local.contract.grid`). This module
 needs only NumPy and the standard library, as clients import it.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["CellQuestion", "Layout"]
 
 
 class CellQuestion(NamedTuple):
-    """Content of a report about one place.
+    """Content of a report about one place: a cell and a sign.
 
     Attributes:
         cell: Cell that the report names.
@@ -28,7 +28,7 @@ class CellQuestion(NamedTuple):
 
 
 class Layout(ABC, Generic[PublishedT]):
-    """Places of contexts, and the cells that reports distinguish.
+    """Rule that assigns contexts to places, and places to the cells that reports distinguish.
 
     Attributes:
         publishes: Class of the published versions.
@@ -40,11 +40,11 @@ class Layout(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def fits(self, published: PublishedT) -> None:
-        """Raise IncompatibleState if a version does not fit."""
+        """Raise IncompatibleState if a version does not fit this layout."""
 
     @abstractmethod
     def locate(self, published: PublishedT, points: FloatArray) -> IntArray:
-        """Return (n,) places of points (n, dim) of the unit cube."""
+        """Return the place of each of n points (n, dim) of the unit cube, shape (n,)."""
 
     @abstractmethod
     def n_cells(self, published: PublishedT) -> int:

@@ -1,4 +1,4 @@
-"""Contexts and arms as clients read them: ranges clip, and no context is refused.
+"""Contexts and arms as clients read them: numbers are clipped to their ranges, and no context is refused.
 
 This module needs only NumPy and the standard library, as clients import it.
 """
@@ -40,7 +40,7 @@ def offered(available: Any, arms: Arms, actions: Actions | None = None) -> BoolA
 
 
 class DeviceMenu(Menu):
-    """A menu that never refuses a context; `strict` follows the schema's own rules.
+    """A menu that never refuses a context; its menu `strict` follows the schema's own rules.
 
     Args:
         contexts, arms: As for `Menu`.
@@ -56,7 +56,7 @@ class DeviceMenu(Menu):
         self._sizes = np.array([size for some in sizes for size in some], dtype=np.float64)
 
     def read(self, context: Any) -> tuple[FloatArray | None, bool]:
-        """Return (d,) the encoded context, None if it cannot be read; and True if it was clipped."""
+        """Return the encoded context (d,), or None if it cannot be read; and True if it was clipped."""
         try:
             point, inside = self.point(context), self.strict.point(context)
         except Exception:  # noqa: BLE001 - an exception from the app's object could reveal its content
@@ -67,16 +67,25 @@ class DeviceMenu(Menu):
 
     @property
     def middle(self) -> FloatArray:
-        """(d,) encoded context that replaces a missing one: the middle of each range and category list."""
+        """Encoded context (d,) that replaces a missing one.
+
+        It is the middle of each range and of each list of categories.
+        """
         return np.where(self._sizes > 0, np.floor(self._sizes / 2.0), 0.5)
 
     def in_cube(self, points: FloatArray) -> FloatArray:
-        """Return encoded contexts (..., d) in the unit cube; a category is the middle of its part."""
+        """Return encoded contexts (..., d) as points of the unit cube.
+
+        A category becomes the middle of its part.
+        """
         shifted = points + np.where(self._sizes > 0, 0.5, 0.0)
         return np.asarray(np.clip(shifted / np.maximum(self._sizes, 1.0), 0.0, 1.0))
 
     def refuse_unread(self, context: Any) -> None:
-        """Refuse a context that would be clipped or counted as missing; see `Contract.check`."""
+        """Raise InvalidData for a context that would be clipped or would count as missing.
+
+        See `Contract.check`.
+        """
         found = self.check(context)
         if found.rows != 1 or not found.sound:
             raise InvalidData(f"context: {found}")

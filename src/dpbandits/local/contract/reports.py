@@ -66,7 +66,7 @@ DEADLINE = 86_400.0
 """Default time in seconds after which a choice without a reward is reported: one day."""
 
 Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-"""(n, bytes) reports of one length."""
+"""Array of n reports of one length, shape (n, bytes)."""
 
 
 @dataclass(repr=False, kw_only=True)
@@ -97,8 +97,9 @@ class Published(Seen, Configured):
 
     Attributes:
         kind: Name of the class in files.
-        aside: Fields that do not affect decisions: left out of `lineage`, and of JSON if they are None.
-        unwritten: Fields that are left out of `lineage` if they are empty.
+        aside: Names of fields that do not affect decisions. They do not enter `lineage`, and JSON omits them
+            if they are None.
+        unwritten: Names of fields that do not enter `lineage` if they are empty.
         version: Number of the version, from 0.
     """
 
@@ -122,7 +123,10 @@ class Published(Seen, Configured):
 
     @worded
     def recommend(self, spec: Any, context: Any) -> Any:
-        """Return the best arm of one person; see `recommend_batch`. InvalidData also for several people."""
+        """Return the best arm of one person; see `recommend_batch`.
+
+        Raise InvalidData also for several people.
+        """
         best = self.recommend_batch(spec, context)
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
@@ -172,7 +176,7 @@ class Published(Seen, Configured):
 
     @worded
     def to_json(self, spec: "Contract[Any]") -> str:
-        """Return JSON with the digest of the spec that the version belongs to."""
+        """Return the version as JSON, with the digest of the spec that it belongs to."""
         whose = {"kind": self.kind, "spec": spec.digest.hex()}
         return json.dumps(whose | self.to_config(), sort_keys=True)
 
@@ -202,7 +206,7 @@ PublishedT = TypeVar("PublishedT", bound=Published)
 
 
 class Written(Configured):
-    """Contract with canonical JSON, which is equal for equal contracts on every machine.
+    """A contract with canonical JSON: equal contracts have equal JSON on every machine.
 
     Attributes:
         written_format: Format number in the JSON; None if there is none.
@@ -217,7 +221,7 @@ class Written(Configured):
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the fields of a configuration; InvalidParameter for another format."""
+        """Return the fields that a configuration describes. Raise InvalidParameter for another format."""
         fields = dict(config)
         if fields.get(cls.config_label) != cls.config_type:
             which = "" if cls.written_format is None else f" of format {cls.written_format}"
@@ -237,7 +241,7 @@ class Written(Configured):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild a contract from the text of `to_json`; IncompatibleState for any other text."""
+        """Rebuild a contract from the text of `to_json`. Raise IncompatibleState for any other text."""
         what = f"the JSON of a {cls.__name__}"
         with reading(what, IncompatibleState):
             _a_text(text)
@@ -245,12 +249,13 @@ class Written(Configured):
 
 
 class Contract(Written, ABC, Generic[PublishedT]):
-    """Frozen contract of clients and server, fixed before any report.
+    """Contract of clients and server, fixed before any report. It cannot be changed.
 
     Attributes:
         reward_range: Public bounds of rewards.
         deadline: Seconds after a choice at which a client reports it, with or without a reward.
-        epsilons: Classes of epsilon, one of which each report names openly; empty for one class.
+        epsilons: Classes of epsilon, one of which each report names openly; empty if there is only one
+            epsilon.
         seed: Public seed of the server.
     """
 
@@ -266,7 +271,10 @@ class Contract(Written, ABC, Generic[PublishedT]):
 
     @cached_property
     def digest(self) -> bytes:
-        """Four bytes of every report; a server drops reports with the digest of another spec."""
+        """Digest of the spec, four bytes, in every report.
+
+        A server drops reports with the digest of another spec.
+        """
         return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
 
     @cached_property
@@ -280,7 +288,9 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """Implementation for the library's own clients and servers."""
 
     def check(self, context: Any) -> None:
-        """Refuse a context that a client would clip or count as missing, to test an integration.
+        """Raise an error for a context that a client would clip or count as missing.
+
+        Use it to test an integration.
 
         For a box, the message names the columns with problems, as `Schema.check` does for a table.
 
@@ -292,12 +302,12 @@ class Contract(Written, ABC, Generic[PublishedT]):
         self.protocol.check(context)
 
     def statement(self, privacy: Any = None) -> "Guarantee":
-        """Return the guarantee of one report: the contract's, or that of a client with its own `privacy`."""
+        """Return the guarantee of one report, by the contract or by a client's own `privacy`."""
         return self.protocol.statement(self.protocol.own(privacy))
 
 
 class ReportProtocol(ABC, Generic[PublishedT]):
-    """Implementation of a contract for clients and servers; there is one for each kind of report.
+    """Implementation of a contract for clients and servers. There is one for each kind of report.
 
     Attributes:
         report_format: First byte of a report.
@@ -320,7 +330,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """Largest effect of one forged report, in honest users."""
+        """Largest effect of one forged report on the sums, as a number of honest users."""
 
     @abstractmethod
     def fits(self, published: PublishedT) -> None:
@@ -328,7 +338,10 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def own(self, privacy: Any) -> Any:
-        """Return the guarantee of one client's reports; None means the contract's. Refuse any other."""
+        """Return the guarantee of one client's reports; None stands for the contract's.
+
+        Raise InvalidParameter if the contract does not allow it.
+        """
 
     @abstractmethod
     def choose(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
@@ -348,11 +361,14 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def label(self, arm: int) -> Any:
-        """Return the answer of a client: the arm's label, or the row of the candidates."""
+        """Return a client's answer for the arm number `arm`.
+
+        It is the arm's label, or the number of the candidates' row.
+        """
 
     @abstractmethod
     def check(self, context: Any) -> None:
-        """See `Contract.check`."""
+        """Raise an error for a context that a client would clip or count as missing; see `Contract.check`."""
 
     @abstractmethod
     def exact(self, choice: Chosen, reward: float | None) -> Any:
@@ -360,8 +376,8 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
         Args:
             choice: Result of `choose`.
-            reward: Result of `read_reward`; None, like a missing context, gives an input independent of the
-                user.
+            reward: Result of `read_reward`. If it is None, or the context is missing, the content is
+                independent of the user.
         """
 
     @abstractmethod
@@ -378,7 +394,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
-        """Return the mechanisms that check and add payloads on this version, one for each class.
+        """Return the mechanisms that check and add payloads on this version, one for each class of epsilon.
 
         They implement `ReportMechanism`.
         """
@@ -390,7 +406,10 @@ def _a_text(text: object) -> None:
 
 
 def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:
-    """Return a private context as an array of `ndim` axes, the last of length `dim`; None if unreadable."""
+    """Return a private context as an array with `ndim` axes; None if it cannot be read.
+
+    The last axis has length `dim`.
+    """
     try:
         points = as_points(values, dim, name="context")
     except Exception:  # noqa: BLE001 - an exception from the app's object could reveal its content
@@ -399,7 +418,7 @@ def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:
 
 
 def check_points(box: Box, context: Any, *, ndim: int) -> None:
-    """Refuse a context in a box that a client would clip or count as missing; see `Contract.check`."""
+    """Raise InvalidData for points that a client would clip or count as missing; see `Contract.check`."""
     from dpbandits.tables import Range, Schema
 
     names = [f"column {j}" for j in range(box.dim)]
@@ -418,7 +437,7 @@ def check_points(box: Box, context: Any, *, ndim: int) -> None:
 
 
 def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
-    """Read a private reward as a client does: anything but a number, and NaN, is missing.
+    """Read a private reward as a client does. Anything but a number counts as missing, and so does NaN.
 
     Returns:
         The reward inside the bounds or None, and True if it was clipped.
@@ -434,7 +453,7 @@ def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
 
 
 def read_only(values: Any, kind: Any) -> NDArray[Any]:
-    """Return a read-only copy."""
+    """Return a read-only copy of `values` with the type `kind`."""
     array = np.array(values, dtype=kind)
     array.flags.writeable = False
     return array
@@ -447,10 +466,11 @@ def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> 
 
 
 def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, NDArray[np.uint64], Records]:
-    """Split n records of one length, at least `HEADER_BYTES`, into headers and payloads.
+    """Split n reports of one length, at least `HEADER_BYTES`, into headers and payloads.
 
     Returns:
-        (n,) True if format and spec digest are right, (n,) versions, (n,) nonces, (n, rest) payloads.
+        Four arrays: True if format and spec digest are right (n,), versions (n,), nonces (n,), and payloads
+            (n, rest).
     """
     head = np.frombuffer(bytes([spec.protocol.report_format]) + spec.digest, dtype=np.uint8)
     sound = (records[:, :5] == head).all(axis=1)

@@ -56,7 +56,7 @@ def _as_tuple(values: Sequence[Any]) -> tuple[Any, ...]:
 @worded
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec(Written):
-    """The public contract of one source.
+    """The public contract of one source, a group of users whose reports initialise the learner of a target.
 
     Args:
         target: Spec of the target. The source has the same contexts, arms and reward range.
@@ -64,8 +64,8 @@ class SourceSpec(Written):
         n_users: Expected number of reports; it determines the depth of the bins.
         privacy: Guarantee of each report of the source.
         chooser: Origin of the arms, `behaviour` or `server`; see the module.
-        propensities: Public probabilities of the arms under the behaviour policy, (K,), or (bins, K) averages
-            within each bin. None if unknown: they are estimated from the private counts.
+        propensities: Public probabilities of the K arms under the behaviour policy, (K,), or their averages
+            within each bin, (bins, K). None if unknown: they are estimated from the private counts.
         looks: True if the behaviour policy uses the context. It may then prefer an arm where that arm is
             poor, within a bin, and propensities of bins do not correct this. The source's estimates are then
             given at least the variance that the tree allows below a bin.
@@ -137,7 +137,7 @@ class SourceSpec(Written):
 
     @cached_property
     def reports(self) -> Spec:
-        """The spec of the source's reports, which its clients and its server use."""
+        """Spec of the source's reports, which its clients and its server use."""
         return self._reports(self.bins_depth)
 
     def bins(self) -> DyadicPartition:
@@ -149,12 +149,12 @@ class SourceSpec(Written):
 
     @property
     def chances(self) -> FloatArray | None:
-        """Propensities as an array, or None."""
+        """Public propensities as an array, or None if they are unknown."""
         return None if self.propensities is None else np.array(self.propensities, dtype=np.float64)
 
     @property
     def least_doubt(self) -> float:
-        """Smallest standard deviation of the source's bias, in units of the tree's spread."""
+        """Smallest assumed standard deviation of the source's bias, in units of the tree's spread."""
         return 1.0 if self.looks and self.chooser == "behaviour" else 0.0
 
     def _reports(self, depth: int) -> Spec:
@@ -177,7 +177,10 @@ class SourceSpec(Written):
         )
 
     def _check_propensities(self) -> None:
-        """Refuse propensities that are no probabilities; store the others as tuples, which are hashable."""
+        """Raise InvalidParameter for propensities that are no probabilities.
+
+        Store all others as tuples, which are hashable.
+        """
         try:
             chances = as_numbers(self.propensities, name="propensities")  # type: ignore[arg-type]
         except InvalidData as error:
@@ -197,7 +200,8 @@ def source_depth(source: SourceSpec) -> int:
     """Return the depth of a source's bins, from public numbers alone.
 
     It is the largest depth at which an arm's mean reward is estimated well, with users and arms spread
-    evenly: the standard deviation is at most `_DEEPEST` times the tree's prior deviation below the bin.
+    evenly: the estimate's standard deviation is at most `_DEEPEST` times the tree's prior deviation below
+    the bin.
     """
     target, depth = source.target, 0
     while 2 ** (depth + 1) <= target.tuning.max_leaves:

@@ -58,10 +58,13 @@ __all__ = ["CellReports", "LearnerName", "Spec", "SpecTuning"]
 LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2025-printed", "explore"]
 
 PUBLISHED = ("ma2025", "ma2025-printed")
-"""Learners that need the number of users and allow one epsilon only."""
+"""Names of learners that need the number of users and allow one epsilon only."""
 
 KEYED = ("ma2025-printed",)
-"""Learners that pick the halved edge by a public coin (Ma2025, Algorithm 1); others halve the first one."""
+"""Names of learners that pick the edge to halve by a public coin (Ma2025, Algorithm 1).
+
+Others halve the first edge.
+"""
 
 # Number of mechanisms that are cached: more than a server's usual window, with two mechanisms each.
 _REPORTS_KEPT = 64
@@ -72,8 +75,10 @@ _AUTOMATIC = ("signed", "krr")
 _MOST_CLASSES = 64
 
 MOST_ARMS = 256
-"""Largest number of arms, which limits time and memory: probabilities of being the best arm take n_arms^2
-numbers for each bin."""
+"""Largest number of arms, which limits time and memory.
+
+Probabilities of being the best arm take n_arms^2 numbers for each bin.
+"""
 
 _TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival", "known")
 
@@ -91,7 +96,7 @@ CONSTANTS: Mapping[str, frozenset[str]] = {
 _PARTS: tuple[int, ...] = tuple(2**k for k in range(MOST_PARTS.bit_length()))
 
 _LONGEST = 2**53
-"""Largest half-life, in reports."""
+"""Largest half-life of the weight of reports, as a number of reports."""
 
 _COUNTS = {"reports_per_version": (1, 2**31), "window": (0, 2**16), "max_leaves": (1, 2**16)}
 
@@ -270,7 +275,10 @@ class Spec(Contract[PublishedArms]):
         return {name: value for name, value in config.items() if name != "actions" or value is not None}
 
     def _own_constants(self) -> object:
-        """Return the learner's constants without `forget`, which is checked here: a half-life in reports."""
+        """Return the learner's constants without `forget`.
+
+        Check that `forget` is a valid half-life in reports.
+        """
         given: object = self.tuning.constants
         if not isinstance(given, Mapping) or "forget" not in given:
             return given
@@ -376,10 +384,12 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     @cached_property
     def grids(self) -> GridLayout:
-        """The layout of grids. The number C of parts follows from the mechanism and the largest epsilon.
+        """Layout of grids.
 
-        For a function that varies much, reports are informative as 1/v, where v is the variance of a part's
-        sum.
+        The number C of parts of a question follows from the mechanism and the largest epsilon.
+
+        For a function that varies much, a report has the information 1/v, where v is the variance of a
+        part's sum. C is the number with the smallest v.
         """
         parts = self._spec.tuning.constants.get("parts")
         if parts is None:
@@ -388,24 +398,24 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     @property
     def layout(self) -> Layout[Any]:
-        """The learner's layout: grid or bins."""
+        """Layout that the learner uses: a grid or bins."""
         return self.grids if self.asks else self.bins
 
     @property
     def publishes(self) -> type[PublishedArms]:  # type: ignore[override]
-        """See `ReportProtocol`."""
+        """Class of the published versions."""
         return self.layout.publishes
 
     def fits(self, published: PublishedArms) -> None:
-        """See `ReportProtocol.fits`."""
+        """Raise IncompatibleState if a version does not fit the layout; see `Layout.fits`."""
         self.layout.fits(published)
 
     def label(self, arm: int) -> Any:
-        """See `ReportProtocol.label`."""
+        """Return the label of the arm number `arm`."""
         return self.arms.labels[arm] if self.actions is None else self.actions.choice(arm)
 
     def points(self, contexts: Any) -> FloatArray:
-        """Return (n, dim) encoded contexts in the unit cube.
+        """Return n contexts as points of the unit cube, shape (n, dim).
 
         Args:
             contexts: Contexts in any form that `Menu.encode` takes; points (n, dim) or (dim,) for a box.
@@ -419,22 +429,22 @@ class CellReports(ReportProtocol[PublishedArms]):
         return np.asarray(np.atleast_2d(self.domain.to_unit(contexts)))
 
     def places(self, published: PublishedArms, contexts: Any) -> IntArray:
-        """Return (n,) bins or grid cells of contexts, as indices into the version's arms."""
+        """Return the bins or grid cells of n contexts, shape (n,), as indices into the version's arms."""
         return self.layout.locate(published, self.points(contexts))
 
     # -- the law of reports --------------------------------------------------------------------------
 
     def n_cells(self, n_leaves: int) -> int:
-        """Return the number of cells of a report: bins, or bins times arms if clients choose."""
+        """Return the number of cells of a report: `n_leaves`, times the number of arms if clients choose."""
         return n_leaves if self.bins.chooser == "server" else n_leaves * self.bins.n_arms
 
     def mechanism_for(self, n_leaves: int, epsilon: float | None = None) -> ReportMechanism:
-        """Return the mechanism for a version with `n_leaves` bins; `epsilon` selects another class."""
+        """Return the mechanism of reports on `n_leaves` bins; `epsilon` selects a class of epsilon."""
         epsilon = self._spec.privacy.epsilon if epsilon is None else epsilon
         return _report(self._spec.tuning.mechanism, self.n_cells(n_leaves), epsilon)
 
     def mechanisms_for(self, n_leaves: int) -> tuple[ReportMechanism, ...]:
-        """Return the mechanisms for a version with `n_leaves` bins, one for each class of epsilon."""
+        """Return the mechanisms of reports on `n_leaves` bins, one for each class of epsilon."""
         return tuple(self.mechanism_for(n_leaves, epsilon) for epsilon in self._classes)
 
     def counted_by(self, published: PublishedArms) -> tuple[ReportMechanism, ...]:
@@ -443,10 +453,10 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     @property
     def weight(self) -> float:
-        """Largest effect of one forged report, in honest users: see `ReportMechanism.weights`.
+        """Largest effect of one forged report, as a number of honest users: see `ReportMechanism.weights`.
 
         It is computed for the largest number of bins (or parts of a question), and maximised over the
-        classes.
+        classes of epsilon.
         """
         return max(one.weights[1] for one in self.mechanisms_for(self.layout.sizes[-1]))
 
@@ -457,14 +467,20 @@ class CellReports(ReportProtocol[PublishedArms]):
     # -- the client: from a context to a private payload ---------------------------------------------
 
     def own(self, privacy: LocalDP | None) -> LocalDP:
-        """Return the contract's guarantee, or that of one of its classes; see `ReportProtocol.own`."""
+        """Return the contract's guarantee, or that of one of its classes of epsilon.
+
+        See `ReportProtocol.own`.
+        """
         own: object = self._spec.privacy if privacy is None else privacy  # of any type, from a caller
         if not isinstance(own, LocalDP) or own.epsilon not in self._classes:
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
     def _point(self, context: Any) -> tuple[FloatArray | None, bool]:
-        """Return a context in the box, or None if it cannot be read; and True if it was clipped."""
+        """Return a context as a point of the box, or None if it cannot be read.
+
+        And True if it was clipped.
+        """
         if self.menu is None:
             point = read_points(context, dim=self.domain.dim, ndim=1)
             if point is None or np.isnan(point).any():
@@ -477,11 +493,11 @@ class CellReports(ReportProtocol[PublishedArms]):
     def choose(
         self, published: PublishedArms, context: Any, privacy: LocalDP, available: Any = None
     ) -> Chosen:
-        """Return a client's choice; a missing context is decided like the middle of the box.
+        """Return a client's choice. For a missing context it is the choice in the middle of the box.
 
-        If the published arm is not available, another is drawn, with the published probabilities if there are
-        any. The report is then drawn as for missing data, as the server counts a bin's report for the
-        published arm. A report does not reveal that this happened.
+        If the published arm is not available, another arm is drawn, with the published probabilities if
+        there are any. The report is then drawn as for missing data, as the server counts a bin's report for
+        the published arm. A report does not reveal that this happened.
         """
         published.lineage(self._spec)
         point, clipped = self._point(context)
@@ -511,16 +527,16 @@ class CellReports(ReportProtocol[PublishedArms]):
         )
 
     def check(self, context: Any) -> None:
-        """See `Contract.check`."""
+        """Check a context as `Contract.check` describes."""
         if self.menu is None:
             check_points(self.domain, context, ndim=1)
             return
         self.menu.refuse_unread(context)
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
-        """Return cell and sign; the sign is positive with probability equal to the reward, scaled to [0, 1].
+        """Return cell and sign. The sign is positive with probability equal to the reward, scaled to [0, 1].
 
-        Missing data gives any cell and either sign with equal probability. This is an input like any other,
+        For missing data, all cells and both signs have equal probability. This is an input like any other,
         and depends on no user. A question may turn the sign, or ask about the place alone: see
         `local.contract.grid`.
         """
@@ -535,13 +551,16 @@ class CellReports(ReportProtocol[PublishedArms]):
         return (cell if self.bins.chooser == "server" else cell * self.bins.n_arms + choice.arm), positive
 
     def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
-        """Return the payload after its class of epsilon. Here the user's data meets randomness."""
+        """Return the payload, preceded by its class of epsilon if there are several.
+
+        Here the user's data meets randomness.
+        """
         epsilons = self._spec.epsilons
         kind = bytes([epsilons.index(privacy.epsilon)]) if epsilons else b""
         return kind + bytes(choice.about[1].encode(exact[0], positive=exact[1]))
 
     def terms(self, privacy: LocalDP) -> dict[str, Any]:
-        """See `ReportProtocol.terms`."""
+        """Return the `ReleaseLog` entry of reports with this guarantee."""
         return {
             "law": f"{self._spec.tuning.mechanism} randomised response",
             "scale": privacy.epsilon,
@@ -575,7 +594,7 @@ class CellReports(ReportProtocol[PublishedArms]):
 
 
 def _drawn(chances: Any) -> int:
-    """Draw an arm with probability proportional to chances (K,), at least one of which is above 0."""
+    """Draw an arm with probability proportional to `chances` (K,), of which at least one is above 0."""
     some = np.flatnonzero(chances)
     total = np.asarray(chances[some], dtype=np.float64).cumsum()
     share = (int(secure_words(1)[0]) >> 11) * 2.0**-53 * total[-1]
@@ -591,7 +610,10 @@ def _report(name: str, n_cells: int, epsilon: float) -> ReportMechanism:
 
 
 def check_constants(constants: object, known: frozenset[str], *, most: float = 1e6) -> None:
-    """Refuse constants that are not positive numbers under known names; a spec may come from a file."""
+    """Raise InvalidParameter unless `constants` are positive numbers under known names.
+
+    A spec may come from a file.
+    """
     good = isinstance(constants, Mapping) and known.issuperset(constants)
     values: list[Any] = list(constants.values()) if good else [None]  # type: ignore[attr-defined]
     if not {int, float} >= {*map(type, values)} or not all(0.0 < value <= most for value in values):
@@ -600,5 +622,8 @@ def check_constants(constants: object, known: frozenset[str], *, most: float = 1
 
 
 def _mean_variance(report: ReportMechanism) -> float:
-    """Return the variance of a cell's signed estimate from one report, for equal shares of cells: public."""
+    """Return the variance of a cell's signed estimate from one report, if all cells have equal shares.
+
+    It depends on public numbers only.
+    """
     return float(report.moments.signed_variance(np.array(1.0 / report.n_cells)))

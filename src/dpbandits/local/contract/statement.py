@@ -82,11 +82,11 @@ _SEVERAL = "The promise is for one report: k reports lose at most {lost} togethe
 def weakest(
     spec: Contract[Any], privacy: Any, released: Iterable[Mapping[str, Any]], *, status: Status = "enforced"
 ) -> Guarantee:
-    """Return the weakest guarantee of one more report and of all that were made on the terms of a log.
+    """Return the weakest guarantee of one more report and of all earlier reports with the terms of a log.
 
     Args:
         spec: the contract.
-        privacy: the device's own promise; None: the contract's.
+        privacy: the device's own guarantee; None for the contract's.
         released: entries of a `ReleaseLog`.
         status: status of the noise in earlier reports, if it is known from elsewhere.
 
@@ -111,7 +111,7 @@ def weakest(
 
 
 def _assumptions(exact: Assumption, lost: str, fixed: str) -> tuple[Assumption, ...]:
-    """Return the assumptions of reports of both kinds.
+    """Return the assumptions on which guarantees of both kinds of report rest.
 
     Args:
         exact: property of the inputs or the noise that the software enforces.
@@ -134,7 +134,7 @@ def _weight(people: str) -> str:
 
 
 def _people(n: float) -> str:
-    """Rounded up, so that the sentence stays true."""
+    """Return a number of people as a text, rounded up so that a sentence with "at most" stays true."""
     return f"{math.ceil(n):,}" if n >= 100.0 else f"{math.ceil(10.0 * n) / 10.0:g}"
 
 
@@ -155,8 +155,8 @@ def report_guarantee(
         mechanism: name of the report's mechanism.
         epsilon: promised epsilon of the report.
         exact: largest epsilon of a version's mechanism, at most `epsilon`.
-        weights: for every class of epsilon, the number of honest people that a forged report weighs as much
-            as, in one cell and over all cells.
+        weights: for every class of epsilon, the number of honest people whose reports have the effect of one
+            forged report, in one cell and over all cells.
         most: largest number of bins, or of parts of a question.
         asks: True if versions are questions.
         chooser: "server" or "client", which chooses among the arms.
@@ -241,13 +241,13 @@ def report_guarantee(
 def gp_report_guarantee(
     privacy: JointDP, release: BlockRelease, *, width: float, weight: float, status: Status
 ) -> Guarantee:
-    """Return the guarantee of one report whose only contact with raw data is `release`.
+    """Return the guarantee of one report under a `GPSpec`; `release` is its only contact with raw data.
 
     Args:
-        privacy: the promise.
+        privacy: the promised guarantee.
         release: the calibrated mechanism, of one block.
         width: width of the reward range.
-        weight: largest number of honest people that a forged report weighs as much as.
+        weight: largest number of honest people whose reports have the effect of one forged report.
         status: status of the noise source.
     """
     sums = "centred reward times features"

@@ -2,9 +2,9 @@
 
 The number and the shape of a client's reports, and its refusals, depend only on the spec, the published
 versions and the budget. These are checked first. Afterwards no context and no reward is refused: numbers out
-of bounds are clipped, unreadable data is missing, and a choice without a reward is reported too. Missing data
-is replaced by an input that depends on no user. Its counters stay on the device (`Client.unsafe_counts`). To
-test an integration without a server use `spec.check(context)`.
+of bounds are clipped, unreadable data is missing, and a choice without a reward is reported too. Missing
+data is replaced by an input that depends on no user. Counts of such data stay on the device
+(`Client.unsafe_counts`). To test an integration without a server use `spec.check(context)`.
 
 A client of a `Spec` needs only NumPy and the standard library. Randomness comes from the operating system's
 generator only, and no argument replaces it.
@@ -55,12 +55,12 @@ _INSTEAD = {
     "publish": "publish() of the server",
     "save": "an outbox and a ledger, which store the client's state",
 }
-"""Methods of policies in other packages, and their equivalents here."""
+"""Names of methods of policies in other packages, and the equivalent methods of `Client`."""
 
 
 @dataclass(repr=False)
 class _Open:
-    """A choice and its report. It is private data and is never printed."""
+    """A choice and its report, once it was drawn. It is private data and is never printed."""
 
     choice: Chosen | None  # removed when the report is drawn
     nonce: bytes = b""
@@ -70,11 +70,11 @@ class _Open:
 
 @worded
 class Client(Held, Generic[PublishedT]):
-    """One user's client.
+    """One user's client: it chooses arms and makes private reports.
 
     Args:
         spec: The public contract, `Spec` or `GPSpec`. The ledger account and the outbox are bound to it and
-            cannot be used for another.
+            cannot be used for another spec.
         privacy: The user's own guarantee, with one of the spec's `epsilons`, chosen without looking at
             context or reward; None for the spec's.
         outbox: Store of reports not yet sent; by default in memory. In production use a `FileOutbox` and the
@@ -85,12 +85,12 @@ class Client(Held, Generic[PublishedT]):
             client opens it. Each spec needs its own. By default it is in memory.
 
     Privacy: every report has the guarantee. Each choice has one charge and one report, also with several
-    threads. The budget is charged before the report is drawn, the report is stored before it is returned, and
-    a retry returns the same bytes. A forked process is refused.
+    threads. The budget is charged before the report is drawn, the report is stored before it is returned,
+    and a retry returns the same bytes. A forked process is refused.
 
     Raises:
-        InvalidParameter: an argument is of another kind, or the account is open on other terms or for another
-            spec.
+        InvalidParameter: an argument is of another kind, or the account is open with other parameters or for
+            another spec.
         IncompatibleState: the outbox belongs to another spec.
 
     Example:
@@ -145,9 +145,9 @@ class Client(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee of each report: the next one, and all that outbox and account know of.
+        """Guarantee of each report: of the next one, and of all reports that outbox and account know of.
 
-        A report with simulated noise, or with a larger epsilon, counts permanently.
+        If one report had simulated noise or a larger epsilon, this counts permanently.
 
         Raises:
             CorruptState: the outbox's log of releases is damaged, or holds weaker terms than the spec's.
@@ -169,10 +169,10 @@ class Client(Held, Generic[PublishedT]):
 
     @in_turn
     def decide(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
-        """Return the arm for this context, or the row of these candidates, without a report or a charge.
+        """Return the arm for this context, or the row of these candidates, without report or charge.
 
-        Use this if the budget is spent or the user does not take part. The decision between `decide` and
-        `choose` must not depend on the user's data. Arguments and errors are those of `choose`.
+        Use this if the budget is spent or the user does not take part. Whether you call `decide` or `choose`
+        must not depend on the user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
         return self.spec.protocol.label(self._read(published, context, available).arm)
@@ -212,7 +212,7 @@ class Client(Held, Generic[PublishedT]):
         return self.spec.protocol.label(self._choose(published, context, available).arm)
 
     def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
-        """Return the choice; see `choose`."""
+        """Return the choice that `choose` describes, and keep it for the report."""
         self._agree(published)
         self._afford()
         if self._last is not None:
@@ -247,7 +247,7 @@ class Client(Held, Generic[PublishedT]):
         return stored
 
     def _agree(self, published: PublishedT) -> None:
-        """Refuse a version of another server before private data is read."""
+        """Raise an error for a version of another server, before private data is read."""
         if published is self._told is not None:
             return
         kind = self.spec.protocol.publishes
@@ -266,10 +266,12 @@ class Client(Held, Generic[PublishedT]):
         self._told = published
 
     def _afford(self) -> None:
-        """Refuse a choice that the account cannot pay, before private data is read or a choice is reported.
+        """Raise BudgetExceeded if the account cannot pay for a choice.
 
-        The amount due is for this choice's report, and for the report of an open choice if that is not drawn.
-        A charge that a failing ledger may have made is subtracted.
+        Call this before private data is read or a choice is reported.
+
+        The amount due is for this choice's report, and for the report of an earlier open choice if that was
+        not drawn. A charge that a failing ledger may have made is subtracted.
         """
         drawn = self._last is None or self._last.choice is None
         due = (1 if drawn else 2) - (self._paid is not None)
@@ -289,7 +291,7 @@ class Client(Held, Generic[PublishedT]):
         return choice
 
     def _report(self, last: _Open, reward: Any) -> bytes | None:
-        """Return the report of a choice, drawn and stored once; None if it was sent since."""
+        """Return the report of a choice, drawn and stored once. It is None if the report has been sent."""
         if last.kept:
             return self._outbox.get(last.nonce.hex())
         if last.choice is not None and not last.report:
@@ -301,7 +303,10 @@ class Client(Held, Generic[PublishedT]):
         return last.report
 
     def _draw(self, choice: Chosen, reward: Any) -> tuple[bytes, bytes]:
-        """Draw a report. The user's data meets noise here, after the ledger was charged."""
+        """Draw a report; return its nonce and its bytes.
+
+        The user's data meets noise here, after the ledger was charged.
+        """
         # A ledger that failed may have recorded the charge: reuse its id until a report is drawn with it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
         self._holder.charge(nonce.hex(), cost=self._cost)
@@ -317,7 +322,7 @@ class Client(Held, Generic[PublishedT]):
         return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
-        """Return reports that are stored and not marked as sent: after a crash, send these again."""
+        """Return the reports that are stored and not marked as sent. After a crash, send these again."""
         return list(self._outbox.pending().values())
 
     def sent(self, report: bytes) -> None:
@@ -336,7 +341,7 @@ class Client(Held, Generic[PublishedT]):
 
 
 class SourceClient(Client[PublishedArms]):
-    """A source's client: like `Client`, and it can also report decisions made elsewhere.
+    """Client of a source. It works like `Client`, and can also report decisions that were made elsewhere.
 
     Example:
         >>> import dpbandits as dpb
@@ -354,12 +359,13 @@ class SourceClient(Client[PublishedArms]):
 
     @in_turn
     def observe(self, published: PublishedArms, context: Any, arm: Any) -> None:
-        """Record a decision that was made elsewhere, for `report`.
+        """Record a decision that was made elsewhere, so that `report` can report it.
 
         Args:
             published: Version from the source's server; only its bins are used.
             context: Context as for `choose`.
-            arm: Label of the arm that was pulled; an unknown label is missing, like a context.
+            arm: Label of the chosen arm. An unknown label counts as missing data, like an unreadable
+                context.
 
         Raises:
             InvalidParameter: under this spec the server chooses.

@@ -1,4 +1,7 @@
-"""Outboxes: they store a client's reports until the server has confirmed them, for identical retries."""
+"""Outboxes: stores of a client's reports until the server has confirmed them.
+
+A retry sends the same bytes.
+"""
 
 import hashlib
 import json
@@ -27,7 +30,7 @@ _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 @runtime_checkable
 class Outbox(Protocol):
-    """A store of reports by key. `put` returns when the report is as durable as the store makes it."""
+    """A store of reports by key. `put` returns when the report is as durable as the store can make it."""
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
         """Bind the outbox to one spec permanently.
@@ -41,16 +44,16 @@ class Outbox(Protocol):
         """
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
-        """Store the terms of releases permanently, before the first one; known terms change nothing."""
+        """Store the terms of releases permanently, before the first release. Known terms change nothing."""
 
     def log(self) -> ReleaseLog:
-        """Return all stored terms."""
+        """Return all stored terms of releases."""
 
     def put(self, key: str, report: bytes) -> None:
         """Store a report."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the report, or None if there is none."""
+        """Return the report with this key, or None if there is none."""
 
     def pending(self) -> dict[str, bytes]:
         """Return all reports not yet removed, by their keys."""
@@ -60,7 +63,7 @@ class Outbox(Protocol):
 
 
 class MemoryOutbox:
-    """Stores reports in the memory of the process: for tests, notebooks and simulations."""
+    """Outbox in the memory of the process, for tests, notebooks and simulations."""
 
     def __init__(self) -> None:
         self._reports: dict[str, bytes] = {}
@@ -112,11 +115,12 @@ class MemoryOutbox:
 
 @worded
 class FileOutbox:
-    """Stores one file for each report in a folder of mode 0700, durably before `put` returns.
+    """Outbox with one file for each report in a folder of mode 0700. Files are durable before `put` returns.
 
     A file starts with a checksum, and a damaged file is refused and never sent. Processes may share the
     folder. The file `spec` holds the fingerprint of the one spec that the outbox is bound to. The file
-    `releases` holds the terms of all reports (`dpbandits.state.release_log`), including those that were sent.
+    `releases` holds the terms of all reports (`dpbandits.state.release_log`), including those that were
+    sent.
 
     Args:
         folder: Folder of the outbox, created if it does not exist.
@@ -133,7 +137,7 @@ class FileOutbox:
                 unfinished.unlink(missing_ok=True)
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
-        """Bind the outbox to one spec; also CorruptState if a report or the file `spec` was changed."""
+        """Bind the outbox to one spec. Raise CorruptState also if a report or the file `spec` was changed."""
         path = self._folder / _PIN
         with locked(self._lock):
             try:
@@ -151,14 +155,14 @@ class FileOutbox:
             raise IncompatibleState(_OTHER)
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
-        """Store terms; see `Outbox.remember`. Raises as `log` does."""
+        """Store terms; see `Outbox.remember`. Errors are those of `log`."""
         with locked(self._lock):
             log = self.log()
             if log.remember(purpose, terms):
                 self._write(self._folder / _RELEASES, _summed(_written(log)))
 
     def log(self) -> ReleaseLog:
-        """Return all stored terms.
+        """Return all stored terms of releases.
 
         Raises:
             CorruptState: the file `releases` was changed or removed.
@@ -174,7 +178,10 @@ class FileOutbox:
             return ReleaseLog.from_json(json.loads(written))
 
     def put(self, key: str, report: bytes) -> None:
-        """Write a temporary file, flush it to disk and rename it: a crash leaves the whole report or none."""
+        """Store a report: write a temporary file, flush it to disk and rename it.
+
+        A crash leaves the whole report or none.
+        """
         with locked(self._lock):
             self._write(self._path(key), _summed(report))
 
@@ -189,7 +196,7 @@ class FileOutbox:
             raise
 
     def get(self, key: str) -> bytes | None:
-        """Return the report, or None if there is none.
+        """Return the report with this key, or None if there is none.
 
         Raises:
             CorruptState: the stored report was changed. `remove` it; its budget is spent.
@@ -206,7 +213,7 @@ class FileOutbox:
         return report
 
     def pending(self) -> dict[str, bytes]:
-        """See `Outbox.pending`; raises as `get` does."""
+        """Return all reports not yet removed, by their keys. Errors are those of `get`."""
         keys = [path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}")]
         found = ((key, self.get(key)) for key in sorted(keys))
         return {key: report for key, report in found if report is not None}

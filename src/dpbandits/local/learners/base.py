@@ -1,12 +1,13 @@
 """Base classes of the server's learners, which see noisy sums only.
 
-A learner of bins owns a partition. For each version it publishes an arm, or probabilities of arms, in every
-leaf. After a version's reports were summed it receives the two unbiased sums of every cell (see
-`dpbandits.privacy.reports`) and their variances. It then eliminates arms and splits leaves.
+A learner of bins owns a partition of the contexts, a tree of nodes whose leaves are the bins. For each
+version it publishes an arm, or probabilities of arms, in every leaf. After a version's reports were summed
+it receives the two unbiased sums of every cell (see `dpbandits.privacy.reports`) and their variances. It
+then eliminates arms and splits leaves. In shapes, L is the number of leaves and K of arms.
 
 `BinLearner` turns reports of several classes of epsilon into these sums, and publishes. `PosteriorLearner`
-assigns arms by tempered Thompson sampling, and splits leaves whose rival arms are known precisely; subclasses
-define `posterior()` and `split()`. Learners that eliminate arms are in `elimination`.
+assigns arms by tempered Thompson sampling, and splits leaves whose rival arms are known precisely;
+subclasses define `posterior()` and `split()`. Learners that eliminate arms are in `elimination`.
 
 Privacy: post-processing of reports, each of which is private under the epsilon of its class.
 """
@@ -49,20 +50,20 @@ __all__ = [
 ]
 
 Estimates = tuple[FloatArray, FloatArray, int, Moments]
-"""(cells,) signed sums, (cells,) counts, number of reports, and moments of one report."""
+"""Signed sums (cells,), counts (cells,), number of reports, and moments of one report."""
 
 Parts = Sequence[tuple[Any, IntArray, int]]
-"""Mechanism, integer sums and number of reports, for each class that has reports."""
+"""(mechanism, integer sums, number of reports) for each class of epsilon that has reports."""
 
 Counted = Sequence[Parts]
-"""Parts of each group of reports; a server without groups has one."""
+"""`Parts` of each group of reports. A server without groups has one group."""
 
 
 class Learner(Protocol[PublishedT]):
-    """A learner that a spec names, as `Server` uses it."""
+    """A learner of a spec, with the methods that `Server` calls."""
 
     def publish(self, spec: Any, version: int, coins: PublicCoins) -> PublishedT:
-        """Return the next version; each version number is published once."""
+        """Return the next version. Each version number is published once."""
 
     def count(self, spec: Any, published: PublishedT, counted: Counted) -> None:
         """Add the sums of reports on the version `published`."""
@@ -71,7 +72,7 @@ class Learner(Protocol[PublishedT]):
         """Update the learner before the next version."""
 
     def follow(self, published: PublishedT) -> None:
-        """Update the learner so that its current version is `published`, to replay a log.
+        """Update the learner so that its current version is `published`, when a log is replayed.
 
         A replay calls this instead of `refine` and `publish`: on another processor, differences in the last
         bits could lead to other decisions.
@@ -81,7 +82,7 @@ class Learner(Protocol[PublishedT]):
         """Return `published`, the last version, with expected rewards; see `Server.estimate`."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state, except what follows from the spec."""
+        """Return the whole state as arrays, except what can be computed from the spec."""
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore a fresh learner's state from the result of `to_arrays`."""
@@ -95,11 +96,11 @@ class VersionSums:
     them, a cell is a (leaf, arm) pair, in row-major order, and `weights` are the published probabilities.
 
     Attributes:
-        leaves: (L,) nodes that were the leaves of that version.
-        arms: (L,) assigned arms, or None.
-        weights: (L, K) published probabilities of arms, or None.
-        signed: (L,) or (L, K) unbiased sums of 1[cell] (2 reward - 1).
-        count: (L,) or (L, K) unbiased sums of 1[cell].
+        leaves: Nodes that were the L leaves of that version, shape (L,).
+        arms: Assigned arms (L,), or None.
+        weights: Published probabilities of the K arms (L, K), or None.
+        signed: Unbiased sums of 1[cell] (2 reward - 1), (L,) or (L, K).
+        count: Unbiased sums of 1[cell], (L,) or (L, K).
         n: Number of reports.
         moments: Moments of the mechanism that made the reports.
     """
@@ -123,15 +124,21 @@ class VersionSums:
 
     @property
     def at(self) -> Any:
-        """Index of the sums in an array over nodes and arms."""
+        """Index of the sums in an array with axes for nodes and arms."""
         return self.leaves if self.arms is None else (self.leaves, self.arms)
 
     def shares(self, mass: FloatArray) -> FloatArray:
-        """Return (L,) or (L, K) expected shares of the cells, for leaves with `mass` (L,)."""
+        """Return the expected shares of users in the cells, shape (L,) or (L, K).
+
+        `mass` (L,) has the shares of users in the leaves.
+        """
         return mass if self.weights is None else mass[:, None] * self.weights
 
     def people(self, mass: FloatArray) -> FloatArray:
-        """Return (L, 3): the unbiased count of each leaf's users, its variance, and the number of reports."""
+        """Return unbiased count of users, its variance and number of reports for each leaf, (L, 3).
+
+        `mass` (L,) is the share of users in each leaf.
+        """
         count, spread = self.count, self.moments.count_variance(self.shares(mass))
         if self.weights is not None:
             count, spread = count.sum(axis=1), spread.sum(axis=1)
@@ -144,7 +151,9 @@ class VersionSums:
 
 
 def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int]) -> FloatArray:
-    """Return (C,) weights of classes: 1/variance of a signed estimate, scaled to mean 1 over reports.
+    """Return the weights of C classes of epsilon, shape (C,).
+
+    A weight is 1/variance of a signed estimate, scaled so that the mean over all reports is 1.
 
     Args:
         mechanisms: Mechanism of each class, over the same cells.
@@ -166,7 +175,7 @@ def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int])
 
 
 def combined_estimate(parts: Parts) -> Estimates:
-    """Combine all classes (`Parts`) into signed sums and counts, as if one mechanism had made them.
+    """Return signed sums and counts of all classes of epsilon, as if one mechanism made the reports.
 
     A user's class is one of the spec's public `epsilons`. A report states its class openly and has that
     class's epsilon. Each class is summed separately, and the unbiased estimates are combined with weights
@@ -178,7 +187,7 @@ def combined_estimate(parts: Parts) -> Estimates:
     choose large epsilons seem to hold more users than they do. An arm whose rewarded users choose large
     epsilons seems better than it is.
 
-    The moments are upper bounds on the variance if a cell's count is random.
+    The returned moments give upper bounds on the variance if a cell's number of users is random.
     """
     if len(parts) == 1:
         mechanism, sums, n = parts[0]
@@ -197,9 +206,10 @@ def combined_estimate(parts: Parts) -> Estimates:
 
 
 def _mixed(moments: Sequence[Moments], weights: Sequence[float], squared: float) -> Moments:
-    """Return weighted sums of moments, where a report's squared weight is `squared` on average.
+    """Return the moments of reports that have different weights, as weighted sums of the classes' moments.
 
-    The number of users in a cell has variance share (1 - share) for each report, times `squared`.
+    `squared` is the mean squared weight of a report. The number of users in a cell has variance share (1 -
+    share) for each report, times `squared`.
     """
     names = [one.name for one in fields(Moments)]
     mixed = {name: float(np.dot(weights, [getattr(one, name) for one in moments])) for name in names}
@@ -215,10 +225,11 @@ _MEDIAN_COST = (1.0, 1.3461, 1.4342, 1.4730, 1.4949, 1.5089, 1.5187, 1.5259)
 
 
 def grouped_estimate(counted: Counted) -> Estimates:
-    """Return signed sums and counts: the median over groups of the mean report, times the number of reports.
+    """Return signed sums and counts from several groups of reports.
 
-    Forged reports in fewer than half of the groups move the median no farther than the noise of the others
-    does. The variance is up to `_MEDIAN_COST` times that of the sum, and the moments include this factor. See
+    They are the median over groups of the mean report, times the number of reports. Forged reports in fewer
+    than half of the groups move the median no farther than the noise of the other groups does. The variance
+    is up to `_MEDIAN_COST` times that of the sum, and the moments include this factor. See
     `local.server.robust`.
     """
     if len(counted) == 1:
@@ -236,11 +247,11 @@ def grouped_estimate(counted: Counted) -> Estimates:
 def raised_variance(
     noise: FloatArray, *, belief: FloatArray, error: FloatArray, surprise: float
 ) -> FloatArray:
-    """Raise the variance of noise until the error is at most `surprise` standard deviations.
+    """Return the variance of noise, raised until the error is at most `surprise` standard deviations.
 
     A Gaussian update then moves a belief by at most `surprise` of its standard deviations, for any number of
-    reports. `noise` is the variance of the observation, `belief` that of the belief, and `error` their
-    difference.
+    reports. `noise` is the variance of the observation, `belief` the variance of the belief, and `error` the
+    difference of observation and belief.
     """
     return np.asarray(np.maximum(noise, (error / surprise) ** 2 - belief))
 
@@ -249,7 +260,7 @@ def raised_variance(
 
 
 class BinLearner(ABC):
-    """A partition with the evidence of its nodes, and the rule for arms and bins.
+    """A learner with a partition, the evidence of its nodes, and a rule for arms and splits.
 
     Args:
         partition: Fresh partition, which the learner splits.
@@ -263,7 +274,10 @@ class BinLearner(ABC):
 
     Constants: ClassVar[type[Any]]
     kept: ClassVar[tuple[str, ...]]
-    """Attributes that `to_arrays` stores: arrays, numbers, and objects whose attributes are all arrays."""
+    """Names of attributes that `to_arrays` stores.
+
+    Their values are arrays, numbers, or objects whose attributes are all arrays.
+    """
 
     def __init__(
         self, *, partition: DyadicPartition, n_arms: int, constants: Any = None, max_leaves: int = 4096
@@ -279,7 +293,7 @@ class BinLearner(ABC):
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
+        """Return a fresh learner for the spec. Raise TypeError if its constants are not those of the rule."""
         constants = cls._constants_of(spec)
         partition, leaves = spec.protocol.bins.partition(), spec.tuning.max_leaves
         return cls(partition=partition, n_arms=spec.n_arms, max_leaves=leaves, constants=constants)
@@ -292,7 +306,7 @@ class BinLearner(ABC):
         """Set the state of the rule before any report."""
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedArms:
-        """Return a version: arms drawn by its public coins, or probabilities if clients draw.
+        """Return a version: arms drawn by its public coins, or probabilities if clients draw the arms.
 
         A leaf's coins depend on (seed, version, node) only.
         """
@@ -309,22 +323,22 @@ class BinLearner(ABC):
 
     @abstractmethod
     def weights(self) -> FloatArray:
-        """Return (L, K) probabilities of arms in the leaves, for arms chosen by users."""
+        """Return the probabilities of arms in the leaves, shape (L, K), for arms that users draw."""
 
     @abstractmethod
     def assign(self, normals: FloatArray) -> IntArray:
-        """Return (L,) each leaf's arm, from the version's public standard normals (L, K)."""
+        """Return each leaf's arm, shape (L,), from the version's public standard normal numbers (L, K)."""
 
     @abstractmethod
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version."""
+        """Add the sums of the reports on one version."""
 
     @abstractmethod
     def refine(self, splits: IntArray | None = None) -> None:
-        """Eliminate arms and split leaves by the rule, or split the given leaves."""
+        """Eliminate arms and split leaves by the rule, or split only the leaves in `splits`."""
 
     def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
-        """Raise ProtocolError: rules that eliminate arms have intervals, and no law of rewards."""
+        """Raise ProtocolError: rules that eliminate arms have intervals, and no distribution of rewards."""
         raise ProtocolError(
             f"estimate: the learner {spec.learner!r} has no law of the rewards: build the Spec with "
             "learner='smooth' or learner='tree'"
@@ -372,12 +386,16 @@ class BinLearner(ABC):
 
 
 class NodeData:
-    """Sums of the reports on nodes while they were leaves.
+    """Sums of the reports on nodes, from versions in which the nodes were leaves.
+
+    In a version, pi is the probability of an arm, n the number of reports, D the signed sum and v its
+    variance per report.
 
     Attributes:
-        information: (n_nodes, K) sum of n pi^2/v over versions; see `models.trees.posterior.arm_posterior`.
-        evidence: (n_nodes, K) sum of pi D/v.
-        count: (n_nodes, 3) unbiased count, its variance, and the number of reports.
+        information: Sum of n pi^2/v over versions, shape (n_nodes, K); see
+            `models.trees.posterior.arm_posterior`.
+        evidence: Sum of pi D/v over versions, shape (n_nodes, K).
+        count: Unbiased count of users, its variance, and the number of reports, shape (n_nodes, 3).
     """
 
     def __init__(self, n_nodes: int, n_arms: int) -> None:
@@ -385,9 +403,10 @@ class NodeData:
         self.count = np.zeros((n_nodes, 3))
 
     def add(self, sums: VersionSums, mass: FloatArray, variance: FloatArray) -> None:
-        """Add the sums of one version; those of nodes split since only inform the masses.
+        """Add the sums of one version. Sums of nodes that were split since then only affect the masses.
 
-        `mass` belongs to the version's leaves, and `variance` to its signed sums, for each report.
+        `mass` has the shares of users in the version's leaves, and `variance` that of its signed sums for
+        each report.
         """
         weights = np.float64(1.0) if sums.weights is None else sums.weights
         self.information[sums.at] += sums.n * weights**2 / variance
@@ -395,13 +414,13 @@ class NodeData:
         self.count[sums.leaves] += sums.people(mass)
 
     def fade(self, kept: float) -> None:
-        """Multiply all evidence by the share `kept`, in (0, 1]."""
+        """Multiply all sums by the factor `kept`, in (0, 1]."""
         if kept < 1.0:
             for one in (self.information, self.evidence, self.count):
                 one *= kept
 
     def masses(self, partition: DyadicPartition) -> FloatArray:
-        """Return (n_nodes,) estimated probability of each node."""
+        """Return the estimated probability that a user's context is in each node, shape (n_nodes,)."""
         count, variance, reports = self.count.T
         return bin_masses(partition, count=count, variance=variance, reports=reports)
 
@@ -410,10 +429,9 @@ class NodeData:
     ) -> tuple[FloatArray, FloatArray]:
         """Return precision and moment (precision times estimate) of nodes' evidence, (n, K) each.
 
-        `mass` (n_nodes,) is the estimated probability of each node.
-
-        A signed sum of n reports has mean n pi p (2 f - 1). With information and evidence summed, the
-        precision is 4 p^2 information, and the moment 2 p (evidence + p information).
+        `mass` (n_nodes,) is the estimated probability p of each node. Let f be an arm's mean reward, and pi
+        its probability. A signed sum of n reports has mean n pi p (2 f - 1). With information and evidence
+        summed, the precision is 4 p^2 information, and the moment 2 p (evidence + p information).
         """
         information, share = self.information[nodes], mass[nodes, None]
         return 4.0 * share**2 * information, 2.0 * share * (self.evidence[nodes] + share * information)
@@ -450,7 +468,7 @@ class PosteriorLearner(BinLearner):
         self._forget()
 
     def resist(self, surprise: float) -> None:
-        """Limit the effect of forged reports from now on; for `surprise` see `raised_variance`."""
+        """Limit the effect of forged reports from now on; `raised_variance` explains `surprise`."""
         self._surprise = surprise
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
@@ -461,10 +479,10 @@ class PosteriorLearner(BinLearner):
 
     @abstractmethod
     def _believed(self) -> tuple[FloatArray, FloatArray]:
-        """Compute `posterior` anew. Code that changes its inputs must call `_forget`."""
+        """Compute the result of `posterior` anew. Code that changes its inputs must call `_forget`."""
 
     def _forget(self) -> None:
-        """Discard results computed from posteriors that have changed."""
+        """Discard cached results that were computed from posteriors which have changed."""
         self._posterior = self._ready = None
 
     def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
@@ -474,10 +492,13 @@ class PosteriorLearner(BinLearner):
 
     @abstractmethod
     def split(self, chosen: IntArray) -> None:
-        """Replace these leaves by their children, and set the children's priors."""
+        """Replace the leaves `chosen` by their children, and set the children's priors."""
 
     def weights(self) -> FloatArray:
-        """Return P(best) under the tempered posterior, which is the law of `assign`."""
+        """Return the probability that each arm is the best, (L, K), under the tempered posterior.
+
+        This is the distribution of the arms that `assign` returns.
+        """
         mean, variance = self.posterior()
         return probability_best(mean, self._temperature * variance)
 
@@ -487,7 +508,7 @@ class PosteriorLearner(BinLearner):
         return np.asarray((mean + np.sqrt(self._temperature * variance) * normals).argmax(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version; those of leaves split since only inform the masses."""
+        """Add the sums of one version. Sums of leaves that were split since then only affect the masses."""
         mass = self.masses[sums.leaves]
         self._data.add(sums, mass, self._variance(sums, mass))
         self.reports += sums.n
@@ -495,7 +516,7 @@ class PosteriorLearner(BinLearner):
             self._look_again()
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Split the leaves whose rivals are known precisely, or the given leaves."""
+        """Split the leaves whose rival arms are known precisely, or only the leaves in `splits`."""
         if splits is None:
             leaves = self.partition.leaves
             splits = leaves[self.split_ready()]
@@ -504,12 +525,12 @@ class PosteriorLearner(BinLearner):
             self.split(splits)
 
     def split_ready(self) -> IntArray:
-        """Return places, among the leaves, of those whose rivals are known precisely enough to split.
+        """Return the positions of leaves whose rival arms are known precisely enough to split.
 
         The children's spread in a leaf of depth s is child_sd 2^(-(s + 1)/dim). Arms are rivals if their
         probability of being best in the children exceeds `rival`/K. A rival is known if its standard
-        deviation is at most `known` times the spread, and the leader if it is at most the spread. A leaf is
-        not split if one arm is best with probability at least `settled`.
+        deviation is at most `known` times the spread, and the leading arm if it is at most the spread. A
+        leaf is not split if one arm is best with probability at least `settled`.
         """
         if self._ready is None:
             self._ready = self._well_known()
@@ -531,7 +552,7 @@ class PosteriorLearner(BinLearner):
         return np.asarray(candidates[well & (best.max(axis=1) < constants.settled)])
 
     def _variance(self, sums: VersionSums, mass: FloatArray) -> FloatArray:
-        """Return the variance of signed sums for each report, raised as far as `resist` requires."""
+        """Return the variance of signed sums per report, raised as far as `resist` requires."""
         variance = sums.moments.signed_variance(sums.shares(mass))
         if self._surprise == math.inf:
             return variance
@@ -544,7 +565,7 @@ class PosteriorLearner(BinLearner):
         return raised_variance(sums.n * variance, surprise=self._surprise, **told) / sums.n
 
     def _look_again(self) -> None:
-        """Estimate the masses, and everything that depends on them, from all reports."""
+        """Estimate the masses from all reports, and discard results that used earlier masses."""
         self.masses, self._masses_at = self._data.masses(self.partition), self.reports
         self._forget()
 
@@ -555,12 +576,18 @@ class PosteriorLearner(BinLearner):
 
 
 def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
-    """Return (n,) scale 2^(-(s + 1)/dim): how much a smooth reward varies within a node of depth s."""
+    """Return how much a smooth reward varies within each of n nodes, shape (n,).
+
+    For depth s it is scale 2^(-(s + 1)/dim).
+    """
     return np.asarray(scale * 2.0 ** (-(depth + 1) / dim))
 
 
 def _like(before: Any, array: NDArray[Any]) -> Any:
-    """Return a stored value if it has the kind of the current one."""
+    """Return a stored value with the type of the current value `before`.
+
+    Raise IncompatibleState if it does not fit.
+    """
     if isinstance(before, int):
         return int(array)
     if array.dtype != before.dtype or array.ndim != before.ndim:
@@ -569,5 +596,5 @@ def _like(before: Any, array: NDArray[Any]) -> Any:
 
 
 def grown(array: FloatArray, n_nodes: int) -> FloatArray:
-    """Return the array with rows of zeros for new nodes."""
+    """Return the array with rows of zeros appended for new nodes."""
     return np.concatenate([array, np.zeros((max(0, n_nodes - len(array)), *array.shape[1:]))])

@@ -43,18 +43,20 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["ColumnLearner"]
 
 _ALONE = 1500.0
-"""Number of reports without noise from which columns are combined. Private reports need 1 + 1/i times as
-many, where i is the information of one report (`learners.questions`)."""
+"""Number of reports without noise from which columns are combined.
+
+Private reports need 1 + 1/i times as many, where i is the information of one report (`learners.questions`).
+"""
 
 _MOST_TOGETHER, _MOST_GROUPS = 3, 6
-"""Largest number of columns of a version, and of stored learners of several columns."""
+"""Largest numbers of columns of a version, and of stored learners of several columns."""
 
 _DIGITS = 12
-"""Number of digits to which gains are compared: rounding must not decide between gains that are zero."""
+"""Number of decimals to which gains are compared. So rounding does not decide between gains that are zero."""
 
 
 class ColumnLearner:
-    """A `Learner` for specs with `learner="questions"` whose versions name columns."""
+    """A `Learner` for specs with `learner="questions"` whose versions name columns; see the module."""
 
     Constants = QuestionConstants
 
@@ -68,21 +70,24 @@ class ColumnLearner:
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
+        """Return a fresh learner for the spec. Raise TypeError if its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Columns of the learner with the largest expected gain, ascending."""
+        """Columns of the single learner with the largest expected gain, ascending."""
         return max(self._rules, key=lambda columns: self._rules[columns].gain)
 
     @property
     def places(self) -> FloatArray:
-        """(G,) expected law of contexts on the grid of `columns`."""
+        """Expected distribution of contexts over the G cells of the grid of `columns`, shape (G,)."""
         return self._rules[self.columns].places
 
     def leading(self) -> IntArray:
-        """Return (G,) the arm with the largest expected reward in each cell of the grid of `columns`."""
+        """Return the arm with the largest expected reward in each cell, (G,).
+
+        There are G cells in the grid of `columns`.
+        """
         return self._rules[self.columns].leading()
 
     def resist(self, surprise: float) -> None:
@@ -92,7 +97,7 @@ class ColumnLearner:
             rule.resist(surprise)
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """Return the version of the learner whose columns are chosen as the module describes."""
+        """Return the next version, made by the learner whose columns the rule in the module chooses."""
         gains = {
             columns: rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain
             for columns, rule in self._rules.items()
@@ -108,7 +113,10 @@ class ColumnLearner:
                 rule.count(spec, rule.widened(published), counted)
 
     def refine(self) -> None:
-        """Update posteriors, combine columns, and share levels, each when enough reports have arrived."""
+        """Update posteriors, combine columns, and share levels.
+
+        Each step runs when enough reports have arrived.
+        """
         for rule in self._rules.values():
             if rule.reports:
                 rule.refine()
@@ -120,7 +128,7 @@ class ColumnLearner:
             self._share_levels()
 
     def follow(self, published: PublishedQuestions) -> None:
-        """Adopt a published version; a learner of its columns is added if there is none."""
+        """Adopt a published version. A learner of the version's columns is added if there is none."""
         self.refine()
         if published.columns not in self._rules:
             self._join(published.columns)
@@ -166,7 +174,10 @@ class ColumnLearner:
         return rule
 
     def _put_together(self) -> None:
-        """Add learners on the joint grids of the best two columns that fit and of the best three."""
+        """Add learners on the joint grids of the best two and of the best three columns.
+
+        Columns whose joint grid is too large are skipped.
+        """
         alone = [columns for columns in self._rules if len(columns) == 1]
         together: tuple[int, ...] = ()
         for columns in sorted(alone, key=lambda one: -round(self._rules[one].gain, _DIGITS)):
@@ -178,7 +189,10 @@ class ColumnLearner:
                     self._join(together)
 
     def _join(self, columns: tuple[int, ...]) -> None:
-        """Add a learner of these columns; if there are too many, it replaces the one with the least gain."""
+        """Add a learner of these columns.
+
+        If there are too many, it replaces the learner with the smallest gain.
+        """
         groups = [one for one in self._rules if len(one) > 1]
         if len(groups) >= _MOST_GROUPS:
             del self._rules[min(groups, key=lambda one: self._rules[one].gain)]
@@ -189,7 +203,7 @@ class ColumnLearner:
         self._shared = 0
 
     def _share_levels(self) -> None:
-        """Give every learner the information about mean rewards from reports on other columns."""
+        """Give every learner the information about arms' mean rewards from reports on other columns."""
         told = {one: rule.told_levels for one, rule in self._rules.items() if len(one) == 1 and rule.reports}
         if not told:
             return

@@ -24,7 +24,7 @@ __all__ = ["EliminatingLearner", "EliminationConstants", "EliminationRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class EliminationConstants:
-    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`).
+    """Constants of the elimination rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`).
 
     Attributes:
         z: Half-width of an interval, in standard deviations.
@@ -49,33 +49,39 @@ class EliminatingLearner(BinLearner):
 
     @abstractmethod
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return (n,) True for leaves that may be split once they are `ready`."""
+        """Return True for each of n leaves that may be split once it is `ready`, shape (n,)."""
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
-        """Return (L,) True for leaves whose remaining arms (`active`, (L, K)) all have narrow intervals."""
+        """Return True for each leaf whose remaining arms all have narrow intervals, shape (L,).
+
+        `active` (L, K) is True for remaining arms, and `narrow` (L, K) for narrow intervals.
+        """
         return np.asarray((~active | narrow).all(axis=1))
 
     def grow(self, n_nodes: int) -> None:
-        """Add zero rows for new nodes to all arrays of `kept`."""
+        """Append zero rows for new nodes to all arrays that `kept` names."""
         for name in self.kept:
             if isinstance(getattr(self, name), np.ndarray):
                 setattr(self, name, grown(getattr(self, name), n_nodes))
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Return (L,) remaining arms, drawn uniformly by public coins."""
+        """Return a remaining arm for each leaf, shape (L,), drawn uniformly by public coins."""
         return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
 
     def active(self) -> BoolArray:
-        """Return (L, K) True for arms that were not eliminated."""
+        """Return True for the arms of each leaf that were not eliminated, shape (L, K)."""
         return np.asarray(self._active[self.partition.leaves] > 0)
 
     def weights(self) -> FloatArray:
-        """Return (L, K) probabilities, uniform over the remaining arms."""
+        """Return probabilities of arms in the leaves, shape (L, K), uniform over the remaining arms."""
         active = self._active[self.partition.leaves]
         return np.asarray(active / active.sum(axis=1, keepdims=True))
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Eliminate arms, then split the leaves that are ready, or the given ones; children inherit arms."""
+        """Eliminate arms, then split the leaves that are ready, or only those in `splits`.
+
+        Children inherit the remaining arms of their parent.
+        """
         leaves, active = self.partition.leaves, self.active()
         mean, width, narrow = self.bounds()
         floor = np.where(active, mean - width, -np.inf).max(axis=1)
@@ -93,7 +99,7 @@ class EliminatingLearner(BinLearner):
 
 
 class EliminationRule(EliminatingLearner):
-    """The elimination rule, with `EliminationConstants`; arguments as for `BinLearner`."""
+    """The elimination rule of the module, with `EliminationConstants`; arguments as for `BinLearner`."""
 
     Constants = EliminationConstants
     kept: ClassVar[tuple[str, ...]] = (
@@ -116,7 +122,10 @@ class EliminationRule(EliminatingLearner):
         self._n, self._mass_n = 0, 0
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Return (L,) the remaining arm with the fewest reports; public coins break ties."""
+        """Return the remaining arm with the fewest reports in each leaf, shape (L,).
+
+        Public coins break ties.
+        """
         seen = self._reach[self.partition.leaves] + 1e-9 * np.abs(normals)
         return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
 
@@ -141,7 +150,7 @@ class EliminationRule(EliminatingLearner):
         return mean, np.where(unseen, np.inf, np.sqrt(self._variance[leaves]) / reach)
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return estimates, half-widths max(z sd, tau/2), and True where z sd < tau."""
+        """Return estimates, half-widths max(z sd, tau/2), and True where z sd < tau; (L, K) each."""
         mean, sd = self.estimates()
         depth = self.partition.depth[self.partition.leaves]
         tau = (self.constants.scale * 2.0 ** (-depth / self.partition.dim))[:, None]
@@ -149,7 +158,7 @@ class EliminationRule(EliminatingLearner):
         return mean, np.maximum(sd, tau / 2.0), sd < tau
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return (n,) True for leaves that have several remaining arms and can be split."""
+        """Return True for each of n leaves with several remaining arms that can be halved, (n,)."""
         return np.asarray((self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves))
 
     def grow(self, n_nodes: int) -> None:

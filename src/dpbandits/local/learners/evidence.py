@@ -1,10 +1,10 @@
 """Evidence of a source: estimates of mean rewards in every bin, from the source's privatised sums.
 
-A source is another group of users with the same mean rewards and other contexts. For each bin and arm its
-reports give two noisy sums (see `dpbandits.privacy.reports`): a signed sum with mean R q (2 f - 1), and a
-count with mean R q. Here R is the number of reports that could have named the cell, and q is the cell's share
-of them. The share is estimated from the source's own counts, as its contexts have another distribution than
-the target's. The estimate is
+A source is another group of users with the same mean rewards and other contexts. Let f be the mean reward of
+an arm in a bin, R the number of reports that could have named this cell, and q the cell's share of them. For
+each bin and arm the reports give two noisy sums (see `dpbandits.privacy.reports`): a signed sum with mean R
+q (2 f - 1), and a count with mean R q. The share q is estimated from the source's own counts, as q^, because
+its contexts have another distribution than the target's. The estimate of f is
 
     f^ = 1/2 + (signed - b (count - R q^))/(2 R q^).
 
@@ -44,16 +44,16 @@ _PILOT_MEAN, _PILOT_SD, _PILOT_CHILD_SD = 0.5, 0.3, 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSums:
-    """A source's sums over the leaves of its own, fixed partition.
+    """A source's sums over the L leaves of its own, fixed partition, for K arms.
 
     Attributes:
         partition: Bins of the source.
-        signed: (L, K) unbiased signed sums.
-        count: (L, K) unbiased counts.
-        reach: (L, K) numbers of reports that could name the cell: all reports if users chose the arm, else
-            the reports on versions in which the server assigned this arm to the bin.
+        signed: Unbiased signed sums, shape (L, K).
+        count: Unbiased counts, shape (L, K).
+        reach: Numbers of reports that could name the cell, shape (L, K): all reports if users chose the arm,
+            else the reports on versions in which the server assigned this arm to the bin.
         moments: Moments of the mechanism.
-        arm_hidden: True if reports hide the arm too (arms by the source's behaviour policy).
+        arm_hidden: True if reports hide the arm too, because the source's behaviour policy chose it.
     """
 
     partition: DyadicPartition
@@ -66,18 +66,18 @@ class SourceSums:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceEvidence:
-    """Gaussian evidence about mean rewards on a tree of bins.
+    """Gaussian evidence about the mean rewards of K arms on a tree of bins.
 
     Attributes:
         partition: The tree, with tie rule `first`.
-        local: (n_nodes, K) each node's own evidence.
+        local: Each node's own evidence, shape (n_nodes, K).
     """
 
     partition: DyadicPartition
     local: Gaussians
 
     def check(self, *, dim: int, n_arms: int) -> None:
-        """Refuse evidence that does not fit a target with `dim` columns and `n_arms` arms.
+        """Raise an error for evidence that does not fit a target with `dim` columns and `n_arms` arms.
 
         Raises:
             InvalidParameter: the numbers of columns or arms differ, the tie rule differs, or a number is not
@@ -111,7 +111,10 @@ def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 def sources_in(
     arrays: Mapping[str, NDArray[Any]], *, dim: int
 ) -> Iterator[tuple[str, SourceEvidence, list[float]]]:
-    """Yield names, unchecked evidence, and both doubts, from arrays of `sources_to_arrays`."""
+    """Yield name, unchecked evidence, and [`least_doubt`, `doubt`] of each source.
+
+    `arrays` has the form of the result of `sources_to_arrays`.
+    """
     for index in itertools.count():
         if f"source.{index}.name" not in arrays:
             return
@@ -124,7 +127,7 @@ def sources_in(
 
 
 def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) -> SourceEvidence:
-    """Return the evidence of each leaf about its arms.
+    """Return the evidence of each leaf about the mean rewards of its arms.
 
     Args:
         sums: Sums of the source.
@@ -141,7 +144,7 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
     safe, safe_count = np.where(seen, scale, 1.0), np.where(seen, count_variance, 1.0)
 
     def evidence(tilt: FloatArray) -> Gaussians:
-        """Return the evidence for the pilot value `tilt` of 2 f - 1."""
+        """Return the evidence, with b computed for the pilot value `tilt` of 2 f - 1."""
         covariance = reach * share * (1.0 - share) * tilt
         slope = covariance / safe_count
         variance = raw_variance - slope * covariance + (reach * (tilt - slope)) ** 2 * share_variance
@@ -165,13 +168,13 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
 
 
 def prior_of(local: Gaussians, *, mean: float, sd: float) -> Gaussians:
-    """Return (K,) the prior at the root, for evidence with `K` arms."""
+    """Return the prior of the K arms' mean rewards at the root, (K,), for evidence with K arms."""
     precision = np.full(local.precision.shape[1], sd**-2)
     return Gaussians(precision, precision * mean)
 
 
 def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return (L, K) estimated shares of reports in each cell, and the variances of the estimates."""
+    """Return estimated shares of reports in each cell, and the variances of these estimates, (L, K) each."""
     partition, leaves, m = sums.partition, sums.partition.leaves, sums.moments
     n_arms, even = sums.count.shape[1], 0.5 ** partition.depth[leaves].astype(np.float64)
 

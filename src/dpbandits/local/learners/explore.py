@@ -18,7 +18,7 @@ _MOMENTS = tuple(one.name for one in fields(Moments))
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreConstants:
-    """Public constants.
+    """Public constants of the learner `explore`.
 
     Attributes:
         depth: Depth of the bins, a whole number.
@@ -35,7 +35,7 @@ class ExploreConstants:
 
 
 class ExploreRule(BinLearner):
-    """A learner with all bins of one depth and uniform arms. Arguments as for `BinLearner`.
+    """A learner with fixed bins, all of one depth, and uniform arms. Arguments as for `BinLearner`.
 
     Raises:
         InvalidParameter: 2^depth exceeds `max_leaves`.
@@ -55,11 +55,11 @@ class ExploreRule(BinLearner):
         self._moments, self._hidden = np.zeros((0, len(_MOMENTS))), 0  # at most one row: the last version
 
     def weights(self) -> FloatArray:
-        """Return (L, K) uniform probabilities."""
+        """Return uniform probabilities of the K arms in the L leaves, shape (L, K)."""
         return np.full((len(self.partition.leaves), self.n_arms), 1.0 / self.n_arms)
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Return (L,) arms drawn uniformly by public coins."""
+        """Return an arm for each leaf, shape (L,), drawn uniformly by public coins."""
         return np.asarray(normals.argmax(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
@@ -72,10 +72,10 @@ class ExploreRule(BinLearner):
         self._hidden = int(sums.arms is None)
 
     def refine(self, splits: IntArray | None = None) -> None:
-        """Do nothing: bins are fixed."""
+        """Do nothing, because the bins are fixed."""
 
     def sums(self) -> SourceSums:
-        """Return all sums.
+        """Return the sums of all reports so far.
 
         Raises:
             ProtocolError: there are no reports yet.

@@ -116,7 +116,7 @@ ACTION_SD = 1.5
 """Prior deviation of outcomes along the action, as a multiple of that of their level (`prices.py`)."""
 
 _LAW = ("weights", "factor", "variance")
-"""Names of the arrays that store the law of contexts."""
+"""Names of the arrays that store the learned distribution of contexts."""
 
 _MOST_KEPT = 2048
 """Largest number of versions whose questions are stored."""
@@ -148,16 +148,16 @@ class QuestionConstants:
 
 
 class _Told:
-    """Questions of versions, and the sums of their reports.
+    """Questions of V versions over G cells and C parts, and the sums of their reports.
 
     Attributes:
-        number: (V,) version numbers, ascending if versions arrived in order.
-        table: (V, G) twice the arm, plus 1 if the sign is turned.
-        parts: (V, G) part of each cell.
-        n: (V,) numbers of reports.
-        sums: (V, C) signed sums.
-        moments: (V, 2) variance of a part's sum for one report, for users in the part and for others.
-        at: (V,) mean total number of reports when these arrived.
+        number: Version numbers (V,), ascending if versions arrived in order.
+        table: Twice the arm of each cell, plus 1 if its sign is turned, shape (V, G).
+        parts: Part of each cell, shape (V, G).
+        n: Numbers of reports, shape (V,).
+        sums: Signed sums of the parts, shape (V, C).
+        moments: Variance of a part's sum for one report, for users in the part and for others, shape (V, 2).
+        at: Mean of the total number of reports at the times when a version's reports arrived, shape (V,).
     """
 
     names = ("number", "table", "parts", "n", "sums", "moments", "at")
@@ -172,13 +172,16 @@ class _Told:
     def add(
         self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray, *, at: int
     ) -> None:
-        """Add the reports on one version."""
+        """Add the sums of n reports on one version, to be merged by `settle`."""
         codes = (2 * np.asarray(published.arms) + published.turned).astype(np.int16)
         parts = published.parts.astype(np.uint8)
         self._waiting.append((published.version, codes, parts, n, sums, moments, at))
 
     def settle(self) -> "_Told":
-        """Convert all entries to arrays, merging entries of the same version; return self."""
+        """Convert the entries that were added to arrays, and merge entries of the same version.
+
+        Return self.
+        """
         if self._waiting:
             columns = zip(self.names, zip(*self._waiting, strict=True), strict=True)
             for name, rows in columns:
@@ -200,7 +203,10 @@ class _Told:
         self.number, self.table, self.parts = self.number[first], self.table[first], self.parts[first]
 
     def hear(self, other: "_Told", at: IntArray) -> None:
-        """Add the entries of a coarser grid, where cell g of this grid lies in cell `at[g]` of the other."""
+        """Add the entries of `other`, which has a coarser grid.
+
+        Cell g of this grid lies in its cell `at[g]`.
+        """
         self.settle()
         for name in self.names:
             rows = getattr(other, name)
@@ -209,12 +215,12 @@ class _Told:
 
     @property
     def arms(self) -> IntArray:
-        """(V, G) arms of the cells."""
+        """Arms of the G cells in V versions, shape (V, G)."""
         return np.asarray(self.table >> 1, dtype=np.int64)
 
     @property
     def signs(self) -> FloatArray:
-        """(V, G) signs of the cells, -1 or 1."""
+        """Signs of the G cells in V versions, -1 or 1, shape (V, G)."""
         return np.asarray(1.0 - 2.0 * (self.table & 1), dtype=np.float64)
 
     def __len__(self) -> int:
@@ -227,7 +233,10 @@ class _Told:
 
 
 class QuestionLearner:
-    """A `Learner` for specs with `learner="questions"`, over `grid`, by default the spec's whole grid."""
+    """A `Learner` for specs with `learner="questions"` over `grid`.
+
+    The default is the spec's grid over all columns.
+    """
 
     Constants: ClassVar = QuestionConstants
 
@@ -260,7 +269,7 @@ class QuestionLearner:
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """Return a fresh learner for the spec; TypeError if its constants are not those of the rule."""
+        """Return a fresh learner for the spec. Raise TypeError if its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
@@ -270,7 +279,7 @@ class QuestionLearner:
 
     @property
     def gain(self) -> float:
-        """Expected gain of the best arm in each cell over the best single arm."""
+        """Expected gain in reward of the best arm in each cell over the best single arm."""
         return self._gain(self._model.mean)
 
     def _gain(self, weights: FloatArray) -> float:
@@ -290,14 +299,14 @@ class QuestionLearner:
         return self._actions.ranked(self._bounds.low + self._bounds.width * (0.5 + levels), self._bounds)
 
     def _cells_of(self, columns: tuple[int, ...]) -> IntArray:
-        """Return (G,) for each cell the cell of a grid over `columns` that contains it."""
+        """Return for each of G cells the cell of the grid over `columns` that contains it, (G,)."""
         places = np.unravel_index(np.arange(self.grid.size), self.grid.sizes)
         at = [self.grid.columns.index(column) for column in columns]
         sizes = tuple(self.grid.sizes[one] for one in at)
         return np.asarray(np.ravel_multi_index([places[one] for one in at], sizes))
 
     def widened(self, published: PublishedQuestions) -> PublishedQuestions:
-        """Return a version over some of the grid's columns as a version over all of them."""
+        """Return a version that covers some of the grid's columns as a version that covers all of them."""
         if published.columns == self.grid.columns:
             return published
         at = self._cells_of(published.columns)
@@ -307,14 +316,14 @@ class QuestionLearner:
         )
 
     def hear(self, other: "QuestionLearner") -> None:
-        """Take over the evidence of a learner over some of the grid's columns; call `look` afterwards."""
+        """Add the evidence of a learner over some of the grid's columns. Call `look` afterwards."""
         at, theirs = self._cells_of(other.grid.columns), other._all_told()
         for kind, told in self._all_told().items():
             told.hear(theirs[kind].settle(), at)
         self.reports += other.reports
 
     def look(self) -> None:
-        """Run the full update."""
+        """Run the full update: learn the model's parameters anew from all reports."""
         self._look_again()
         self._renewed = self.reports
 
@@ -324,15 +333,17 @@ class QuestionLearner:
 
     @property
     def places(self) -> FloatArray:
-        """(G,) expected law of contexts on the grid."""
+        """Expected distribution of contexts over the G cells of the grid, shape (G,)."""
         return np.asarray(self._density.p)
 
     def leading(self) -> IntArray:
-        """Return (G,) the arm with the largest expected reward in each cell."""
+        """Return the arm with the largest expected reward in each of the G cells, shape (G,)."""
         return np.asarray(self._ranked(self._model.mean).argmax(axis=1))
 
     def drawn_gain(self, version: int, coins: PublicCoins) -> float:
-        """Return the gain under a draw of the posterior; the public coins differ from those of the arms.
+        """Return the gain of arms by cell under a draw of the posterior.
+
+        The draw's public coins differ from those of the version's arms.
 
         Args:
             version: Number of the version.
@@ -344,7 +355,10 @@ class QuestionLearner:
         return self._gain(model.mean + share * model.deviation(normals))
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """Return a version with arms by Thompson sampling and a question, from reports and public coins."""
+        """Return a version with arms by Thompson sampling and a question.
+
+        It depends on reports and public coins only.
+        """
         model, size = self._model, self._model.moment.size
         normals = coins.normal(f"questions/{version}", 0, 2, size)
         weights = model.mean + self._shrunk() * model.deviation(normals[0])
@@ -395,7 +409,10 @@ class QuestionLearner:
         return one.settle()
 
     def _raised(self, published: PublishedQuestions, signed: FloatArray, n: int, law: FloatArray) -> float:
-        """Return the factor that raises a version's variance until no part surprises more than allowed."""
+        """Return the factor by which a version's variance is raised so that no part's sum is too surprising.
+
+        See `raised_variance` for the bound.
+        """
         functionals, means, variances = self._functionals(self._alone(published, signed, n, law))
         error = means - functionals @ self._model.mean.ravel()
         belief = np.array([row @ self._model.solve(row) for row in functionals])
@@ -420,7 +437,7 @@ class QuestionLearner:
         return told
 
     def hear_levels(self, told: FloatArray) -> None:
-        """Use the information of other reports about the levels, instead of the previous input.
+        """Use what reports on other columns say about the levels, instead of the previous input.
 
         Args:
             told: (K, K + 1) precision and moment, as in `told_levels`.
@@ -430,14 +447,14 @@ class QuestionLearner:
         self._model.renew()
 
     def _place_heard(self) -> None:
-        """Write the information about the levels as precision and moment of the weights."""
+        """Write the input of `hear_levels` as precision and moment of the model's weights."""
         if self._heard.any():
             row, told = self._density.p @ self._model.features.values, self._heard
             precision, moment = np.kron(told[:, :-1], np.outer(row, row)), np.kron(told[:, -1], row)
             self._model.heard = np.asarray(precision), np.asarray(moment)
 
     def refine(self) -> None:
-        """Run the full update, or update the posterior, if enough reports have arrived."""
+        """Run the full update, or only update the posterior, if enough reports have arrived."""
         if self.reports >= max(_FIRST_LOOK, self._due(self._looked, GROWTH)):
             self._look_again()
         elif self.reports >= self._due(self._renewed, RENEWAL):
@@ -447,13 +464,19 @@ class QuestionLearner:
         self._renewed = self.reports
 
     def _due(self, before: int, growth: float) -> float:
-        """Return the total at which the weighted number of reports has grown by a factor since `before`."""
+        """Return the total number of reports at which their weighted number has grown by the factor `growth`.
+
+        The growth is measured from the time when there were `before` reports.
+        """
         if self._half_life is None:
             return growth * before
         return before + (growth - 1.0) * counting(before, self._half_life)
 
     def follow(self, published: PublishedQuestions) -> None:
-        """Update as for a publication; the published questions are stored with their reports."""
+        """Update the learner as for a publication.
+
+        The published questions are stored when their reports are counted.
+        """
         self.refine()
 
     @property
@@ -462,13 +485,13 @@ class QuestionLearner:
         return {name: source.doubt for name, source in self._sources.items()}
 
     def check(self, evidence: SourceEvidence) -> None:
-        """Refuse evidence that does not fit; see `SourceEvidence.check`."""
+        """Raise an error for evidence that does not fit this learner; see `SourceEvidence.check`."""
         evidence.check(dim=self._centres.shape[1], n_arms=self.n_arms)
 
     def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
         """Add a source, or replace its earlier evidence, and run the full update.
 
-        Args: As for `TransferTree.attach`; raises as `check` does.
+        Args: As for `TransferTree.attach`. Errors are those of `check`.
         """
         self.check(evidence)
         before = self._sources.get(name)
@@ -476,7 +499,7 @@ class QuestionLearner:
         self.look()
 
     def jump_start(self) -> None:
-        """Do nothing: `attach` has run the full update."""
+        """Do nothing, because `attach` has run the full update."""
 
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
         """Return the version with expected rewards, constant within a cell; see `Server.estimate`."""
@@ -533,7 +556,7 @@ class QuestionLearner:
     # -- questions --------------------------------------------------------------------------------------
 
     def _shrunk(self) -> FloatArray:
-        """Return (F,) factors on the standard deviations of a posterior draw."""
+        """Return factors on the standard deviations of a posterior draw, one per feature, (F,)."""
         variances = self._model.variances
         effective = variances.sum() ** 2 / (variances**2).sum()
         reports = counting(self.reports, self._half_life) + _HEAD_START
@@ -571,7 +594,10 @@ class QuestionLearner:
         return high - low, (low + high) / 2.0
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
-        """Return (G,) signs of an uncertain question for these arms, and its standard deviation."""
+        """Return the signs (G,) of an uncertain question about these arms.
+
+        Also return the standard deviation of its answer.
+        """
         signs = self._signs(self._model.deviation(normals), arms)
         covariance = self._model.solve(self._asked(signs, arms))
         signs = self._signs(covariance.reshape(self._n_functions, -1), arms)
@@ -579,7 +605,10 @@ class QuestionLearner:
         return signs, math.sqrt(max(0.0, float(functional @ self._model.solve(functional))))
 
     def _asked(self, signs: FloatArray, arms: IntArray) -> FloatArray:
-        """Return (K F,) the functional of these signs, with a single part."""
+        """Return the functional of the weights (K F,) that reports with these signs estimate.
+
+        All cells are in a single part.
+        """
         asked = 2.0 * self._density.p * signs
         everyone = np.zeros((self._n_functions, len(arms)))
         if self._actions is None:
@@ -595,7 +624,11 @@ class QuestionLearner:
     # -- learning ---------------------------------------------------------------------------------------
 
     def _functionals(self, told: _Told) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return functionals (V C, K F) of one report, their means and variances, for all parts."""
+        """Return what the reports of V versions with C parts estimate.
+
+        The result is the functionals of the weights for one report (V C, K F), their estimated means, and
+        the variances of the estimates.
+        """
         n_versions, n_parts, p = len(told), self.n_parts, self._density.p
         cell = np.arange(n_versions)[:, None] * n_parts + told.parts
         asked, across = 2.0 * p * told.signs, np.tile(np.arange(len(p)), n_versions)
@@ -621,18 +654,21 @@ class QuestionLearner:
         return functionals, (told.sums / told.n[:, None]).ravel(), variance.ravel()
 
     def _counting(self, told: _Told) -> FloatArray:
-        """Return (V, 1) weighted numbers of reports."""
+        """Return the weighted number of reports of each of V versions, shape (V, 1)."""
         return np.asarray(told.n * kept_after(self.reports - told.at, self._half_life))[:, None]
 
     def _shares(self, told: _Told) -> FloatArray:
-        """Return (V, C) masses of the parts."""
+        """Return the probabilities of the C parts in V versions, shape (V, C).
+
+        They use the learned distribution of contexts.
+        """
         cell = np.arange(len(told))[:, None] * self.n_parts + told.parts
         weights = np.broadcast_to(self._density.p, cell.shape).ravel()
         shares = np.bincount(cell.ravel(), weights=weights, minlength=len(told) * self.n_parts)
         return np.asarray(shares.reshape(len(told), self.n_parts), dtype=np.float64)
 
     def _look_again(self) -> None:
-        """Compute law of contexts, functionals, lengthscales, variances and posterior from all reports."""
+        """Compute the law of contexts, functionals, lengthscales, variances and posterior anew."""
         kept = float(kept_after(self.reports - self._looked, self._half_life))
         self._old = kept * self._old[0], kept * self._old[1]
         if self._half_life is not None:
@@ -700,7 +736,10 @@ def _basis_of(spec: Spec) -> FloatArray:
 
 
 def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatArray:
-    """Return (K F, K F + 1) precision and moment after a discount; `variances` (K F,) are the prior's."""
+    """Return precision and moment of a source's evidence after a discount, as one array (K F, K F + 1).
+
+    `doubt` is the constant c of the module, and `variances` (K F,) are those of the prior.
+    """
     if math.isinf(doubt):
         return np.zeros_like(told)
     spread = np.eye(len(told)) + doubt**2 * told[:, :-1] * variances
@@ -722,7 +761,10 @@ class _Source:
         self.evidence, self.least_doubt, self.doubt = evidence, least_doubt, doubt
 
     def told(self, centres: FloatArray, values: FloatArray, p: FloatArray) -> FloatArray:
-        """Return (K F, K F + 1) precision and moment of the weights, from features (G, F) and law (G,)."""
+        """Return precision and moment of the weights from this source, as one array (K F, K F + 1).
+
+        `centres` and `values` (G, F) are the cells' centres and features, and `p` (G,) their probabilities.
+        """
         partition, local = self.evidence.partition, self.evidence.local
         nodes = np.flatnonzero((local.precision > 0.0).any(axis=1))
         low, high = partition.low[nodes, None], partition.high[nodes, None]

@@ -1,13 +1,13 @@
 """A learner of bins for mean rewards that are smooth in the context, so that bins inform each other.
 
 It is the posterior tree (`dpbandits.local.learners.tree`) with another prior. An arm's mean reward is a
-smooth random function plus deviations of single bins (`dpbandits.models.trees.smooth`). A report from one bin
-therefore also informs about neighbouring bins, and a split costs less. Thompson sampling and splits are the
-same.
+smooth random function plus deviations of single bins (`dpbandits.models.trees.smooth`). A report from one
+bin therefore also informs about neighbouring bins, and a split costs less. Thompson sampling and splits are
+those of the posterior tree.
 
-With drift (`forget`, a half-life in reports), the weight of all evidence on nodes, including nodes split
-since, is halved after that many reports. Whenever the masses are estimated, all posteriors are computed anew
-from it, from the root down. Bins are never merged.
+With drift (`forget`, a half-life in reports), the weight of all evidence on nodes is halved after that many
+reports, also on nodes that were split. Whenever the masses are estimated, all posteriors are computed anew
+from this evidence, from the root down. Bins are never merged.
 
 Privacy: post-processing of reports. Source: this library; the documentation has measured results.
 """
@@ -76,7 +76,7 @@ class SmoothTreeRule(PosteriorLearner):
         return self.constants.prior_mean + mean, variance
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version to the faded evidence of earlier ones."""
+        """Add the sums of one version. The weight of earlier versions decays with the half-life."""
         self._data.fade(float(kept_after(sums.n, self._half_life)))
         super().learn(sums)
 
@@ -89,15 +89,15 @@ class SmoothTreeRule(PosteriorLearner):
         self._forget()
 
     def _told(self, nodes: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return precision and moment, (n, K) each, of the reports on nodes from when they were leaves.
+        """Return precision and moment of the reports on n nodes while they were leaves, (n, K) each.
 
-        The moment is the precision times the estimated mean reward less the prior mean.
+        The moment is the precision times the estimated mean reward minus the prior mean.
         """
         precision, moment = self._data.told(self.masses, nodes)
         return precision, moment - precision * self.constants.prior_mean
 
     def _generations(self) -> list[Generation]:
-        """Return all splits as generations, from the root down."""
+        """Return all splits, grouped by depth into generations, from the root down."""
         partition, found = self.partition, []
         for depth in range(partition.max_depth):
             parents = np.flatnonzero((partition.depth == depth) & (partition.left >= 0))
@@ -109,7 +109,7 @@ class SmoothTreeRule(PosteriorLearner):
         return child_spread(self.constants.rough, self.partition.depth[parents], self.partition.dim)
 
     def split(self, chosen: IntArray) -> None:
-        """Split leaves; children deviate from their parent, and first share its mass equally."""
+        """Split leaves. Children deviate from their parent, and at first have equal shares of its mass."""
         precision, moment = self._told(chosen)
         spread = self._rough(chosen)
         children = self.partition.split(chosen)

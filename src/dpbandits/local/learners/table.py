@@ -38,7 +38,7 @@ LEARNERS: Mapping[str, Any] = {
     "weights": WeightLearner,
     "dubey2021": Dubey2021Weights,
 }
-"""Learners by name, first for grids, then for bins, last for Gaussian processes; see `learner_for`."""
+"""Learners by name: first those for grids, then those for bins, last those for Gaussian processes."""
 
 
 def learner_for(spec: Spec | GPSpec) -> Any:
@@ -61,7 +61,7 @@ def learner_for(spec: Spec | GPSpec) -> Any:
 
 
 def _warn_if_coarse(spec: Spec) -> None:
-    """Warn if the bins are too few to halve each range once and to separate all categories.
+    """Warn with `CoarseBins` if the bins are too few to halve each range once and to separate all categories.
 
     Bins are halved along one column after another, in the order of the schema.
     """

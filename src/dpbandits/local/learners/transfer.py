@@ -7,11 +7,12 @@ bins that the target has not split yet, and bins that it has split further. With
 
 **Misleading sources.** Under covariate shift alone, a source's bins have the target's mean rewards. Wrong
 propensities or other rewards bias them. The source's predictions are compared with the target's own reports,
-node by node and arm by arm. Their differences are modelled by a tree process of spread c sigma_0, and c is
-the candidate with the largest likelihood. The source's evidence is discounted by the variance of that
-process; the largest candidate drops the source. A behaviour policy that looks at the context within a bin may
-choose arms where they are poor: its source has at least the tree's own spread in a bin. Only privatised
-statistics and public constants are compared.
+node by node and arm by arm. Their differences are modelled by a tree process of spread c sigma_0, where
+sigma_0 is the spread of the target's tree (`learners.tree`), and c is the candidate with the largest
+likelihood. The source's evidence is discounted by the variance of that process; the largest candidate drops
+the source. A behaviour policy that looks at the context within a bin may choose arms where they are poor:
+its source has at least the tree's own spread in a bin. Only privatised statistics and public constants are
+compared.
 
 With sources the bins are finer than the target's own reports would make them, so reports in one bin also
 inform about neighbouring bins.
@@ -99,7 +100,7 @@ class TransferTree(TreeRule):
         self._place()
 
     def check(self, evidence: SourceEvidence) -> None:
-        """Raise the errors of `attach` without changing anything."""
+        """Raise the errors that `attach` would raise, without changing anything."""
         evidence.check(dim=self.partition.dim, n_arms=self.n_arms)
         if self.partition.tie != "first":
             raise InvalidParameter("attach: bins of two specs only agree with tie 'first'")
@@ -123,11 +124,14 @@ class TransferTree(TreeRule):
             self.refine()
 
     def evidence(self) -> SourceEvidence:
-        """Return the evidence of this target's own reports, for other targets; sources are excluded."""
+        """Return the evidence of this target's own reports, for other targets.
+
+        Evidence of sources is excluded.
+        """
         return SourceEvidence(partition=self.partition, local=self._own())
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version, then weigh the sources by them."""
+        """Add the sums of one version, then estimate the error of each source from all reports."""
         super().learn(sums)
         if self._sources and self.reports - self._placed_n > _REFRESH * self._placed_n:
             if self.skip:
@@ -135,17 +139,17 @@ class TransferTree(TreeRule):
             self._place()
 
     def split(self, chosen: IntArray) -> None:
-        """Split leaves; children start from their parent's posterior and the evidence of sources."""
+        """Split leaves. Children start from their parent's posterior and the evidence of sources."""
         super().split(chosen)
         if self._sources:
             self._place()
 
     def _own(self) -> Gaussians:
-        """Return (n_nodes, K) the target's own evidence, with the current masses."""
+        """Return the evidence of the target's own reports, shape (n_nodes, K), with the current masses."""
         return Gaussians(*self._data.told(self.masses))
 
     def _weigh(self) -> None:
-        """Estimate the error of each source."""
+        """Estimate the error (`doubt`) of each source by comparing it with the target's own reports."""
         own, codes = self._own(), path_codes(self.partition)
         # A mean is relative to its bin's mass, which is itself estimated and adds variance.
         _, variance, reports = self._data.count.T
@@ -165,7 +169,7 @@ class TransferTree(TreeRule):
             source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:
-        """Compute the priors of all nodes anew, from evidence above and beside them and from sources."""
+        """Compute the priors of all nodes anew, from the evidence of other nodes and of sources."""
         partition, child_sd = self.partition, self.constants.child_sd
         codes, scale = path_codes(partition), spreads(partition, child_sd)
         gathered = scale[0] + _gathered(partition, scale)
@@ -185,9 +189,10 @@ class TransferTree(TreeRule):
 
 
 class _Source:
-    """One source: its estimated error, and messages about its nodes.
+    """One source: its estimated error, and its Gaussian messages about nodes.
 
-    `local` concerns the node itself, `below` the node and its descendants, `whole` is the source's posterior.
+    The message `local` concerns a node's own reports, `below` those of the node and its descendants, and
+    `whole` is the source's posterior.
     """
 
     def __init__(
@@ -206,14 +211,17 @@ class _Source:
         self.least_doubt, self.doubt = least_doubt, doubt
 
     def known(self, message: Gaussians, codes: IntArray) -> Gaussians:
-        """Return a message for nodes with these path codes; zero evidence for nodes that the source lacks."""
+        """Return the rows of a message for nodes with these path codes.
+
+        Zero evidence for nodes that the source lacks.
+        """
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         known, here = (self._codes[at] == codes)[:, None], message.at(at)
         return Gaussians(here.precision * known, here.moment * known)
 
 
 def _gathered(partition: DyadicPartition, variance: FloatArray) -> FloatArray:
-    """Return (n_nodes,) the sum of the variances of the steps from the root to each node."""
+    """Return the sum of the variances of the steps from the root to each node, shape (n_nodes,)."""
     total = np.zeros(partition.n_nodes)
     for inner in tree_levels(partition):
         for child in (partition.left[inner], partition.right[inner]):

@@ -27,13 +27,13 @@ class TreeConstants:
 
     Attributes:
         prior_mean: Prior mean of a reward at the root.
-        prior_sd: Its prior standard deviation.
+        prior_sd: Prior standard deviation of the mean reward at the root.
         child_sd: The constant sigma_0: children differ from a leaf of depth s by child_sd 2^(-(s+1)/dim).
         temperature: Factor on the posterior variance in Thompson sampling, divided by the number of arms.
         settled: A leaf is not split if one arm is best in its children with at least this probability.
         rival: Probability of being best, divided by the number of arms, above which an arm is a rival.
         known: A rival is known if its standard deviation is at most this multiple of the children's spread;
-            the leader is known if its standard deviation is at most that spread.
+            the leading arm is known if its standard deviation is at most that spread.
     """
 
     prior_mean: float = 0.5
@@ -70,12 +70,12 @@ class TreeRule(PosteriorLearner):
         )
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version; those of leaves split since only inform the masses."""
+        """Add the sums of one version. Sums of leaves that were split since then only affect the masses."""
         self._forget()
         super().learn(sums)
 
     def split(self, chosen: IntArray) -> None:
-        """Split leaves; children start from their parent's posterior with increased variance."""
+        """Split leaves. Children start from their parent's posterior with increased variance."""
         at = self.partition.rank[chosen]
         mean, variance = self.posterior()
         child_sd = child_spread(self.constants.child_sd, self.partition.depth[chosen], self.partition.dim)

@@ -1,8 +1,8 @@
 """The learner of Gaussian-process reports: a regression on the noisy sums of each published version.
 
-It is generalised least squares over versions, with the noise of the reports in the model and without a shift.
-Reports omit the Gram matrix, so it is simulated: the mean of phi phi^T over users who have public decision
-sets and follow the version.
+It is generalised least squares over versions, with the noise of the reports in the model and without a
+shift. Reports omit the Gram matrix, so it is simulated. Let phi be the features of the row that a user
+chooses. The matrix is the mean of phi phi^T over users who have public decision sets and follow the version.
 
 Privacy: post-processing of reports.
 """
@@ -45,11 +45,14 @@ class WeightLearner:
 
     @classmethod
     def of(cls, spec: GPSpec) -> Self:
-        """Return a fresh learner for the spec; TypeError if its constants are not those of the learner."""
+        """Return a fresh learner for the spec.
+
+        Raise TypeError if its constants are not those of the learner.
+        """
         return cls(spec, **spec.tuning.constants)
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
-        """Return the posterior of the weights from the last `refine`."""
+        """Return a version with the posterior of the weights from the last `refine`."""
         self._expected[version] = self._expected_gram(version)
         law = self._posterior or WeightPosterior.prior(spec.protocol.weight_variance, spec.features.supports)
         return PublishedWeights(version=version, mean=law.mean, factor=law.factor)
@@ -60,7 +63,7 @@ class WeightLearner:
             self.add(published.version, n, sums)
 
     def add(self, version: int, n: int, sums: IntArray) -> None:
-        """Add noisy sums (D,) of n reports on a version."""
+        """Add the noisy sums (D,) of n reports on a version."""
         self._sums[version] = self._sums.get(version, 0) + sums
         self._counts[version] = self._counts.get(version, 0) + n
         self.reports += n
@@ -85,7 +88,10 @@ class WeightLearner:
         )
 
     def estimate(self, _spec: GPSpec, published: PublishedWeights) -> PublishedWeights:
-        """Return the version, whose weights predict as they are; see `Learner.estimate`."""
+        """Return the version unchanged, because its weights already predict rewards.
+
+        See `Learner.estimate`.
+        """
         return published
 
     def follow(self, published: PublishedWeights) -> None:
@@ -121,7 +127,10 @@ class WeightLearner:
         self._posterior = WeightPosterior.of(mean, factor, self.spec.features.supports)
 
     def _expected_gram(self, version: int) -> FloatArray:
-        """Return (m, m) the mean of phi phi^T over simulated users who follow this version."""
+        """Return the mean of phi phi^T, shape (m, m), over simulated users who follow this version.
+
+        phi are the m features of the row that a user chooses.
+        """
         if self._public is None:
             sets = uniform_decision_sets(
                 self.spec.domain,
@@ -138,5 +147,5 @@ class WeightLearner:
         return self._dense(self._public.mean_gram_of_best(weights))
 
     def _dense(self, gram: FloatArray) -> FloatArray:
-        """Return the dense (m, m) form of a Gram matrix in blocks."""
+        """Return the dense form (m, m) of a Gram matrix that is stored in blocks."""
         return np.asarray(block_diag(*blocks_of(gram, self.spec.features.supports)))

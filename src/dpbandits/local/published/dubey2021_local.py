@@ -1,22 +1,24 @@
 r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 
-Each user's client adds Gaussian noise to its own phi phi^T and y phi. The server adds the reports, and shifts
-the Gram matrix by twice a bound Lambda on the spectral norm of the noise. After every report it publishes
-weights with an upper confidence radius. A `GPSpec` names this learner `dubey2021`. It
-shares clients, reports and server with the recommended learner (`dpbandits.local.learners.weights`).
+Let phi be the m features of a user's chosen row, y its reward, T the number of users, and alpha the
+probability that the confidence bounds fail. Each user's client adds Gaussian noise to its own phi phi^T and
+y phi. The server adds the reports, and shifts the Gram matrix by twice a bound Lambda on the spectral norm
+of the noise. After every report it publishes weights with an upper confidence radius. A `GPSpec` names this
+learner `dubey2021`. It shares clients, reports and server with the recommended learner
+(`dpbandits.local.learners.weights`).
 
-Lambda is Lemma 6's: sigma_X sqrt(T) (4 sqrt(m) + 2 ln(2 T/alpha)), constant over reports.
-`spectral_bound="sharp"` uses a smaller bound (`privacy.gram_vector`), for the reports so far, which is not
-the paper's. Both are functions of public numbers, applied to reports that contain their noise. The guarantee
-of the reports is therefore the same.
+Lambda is Lemma 6's: sigma_X sqrt(T) (4 sqrt(m) + 2 ln(2 T/alpha)), constant over reports, where sigma_X is
+the standard deviation of the noise on an entry of phi phi^T. `spectral_bound="sharp"` uses a smaller bound
+(`privacy.gram_vector`), for the reports so far, which is not the paper's. Both are functions of public
+numbers, applied to reports that contain their noise. The guarantee of the reports is therefore the same.
 
 Departures from the paper:
 
 - Gram matrix and vector are calibrated jointly. Lemma 5 gives each of them half of the privacy budget
   (`central.published.printed` describes the actual value of that half).
-- The Gram matrix's noise is sigma (Z + Z^T)/2. The paper mirrors a triangle of entries with standard
-  deviation sigma_X. Lambda uses sigma for sigma_X: it is the largest standard deviation of an entry. Both
-  have the same guarantee at sigma = sigma_X.
+- The Gram matrix's noise is sigma (Z + Z^T)/2, where Z has independent standard normal entries. The paper
+  mirrors a triangle of entries with standard deviation sigma_X. Lambda uses sigma for sigma_X: it is the
+  largest standard deviation of an entry. Both have the same guarantee at sigma = sigma_X.
 - kappa is bounded as in Lemma 3, as Lemma 6 omits the tail and sigma_X.
 - The terms of Theorem 1's radius that `central.published.Dubey2021` omits are omitted here too.
 
@@ -45,7 +47,7 @@ __all__ = ["Dubey2021Weights"]
 
 
 class Dubey2021Weights(WeightLearner):
-    """Sums of all reports, and confidence bounds from them.
+    """Learner with the sums of all reports, and confidence bounds computed from them.
 
     Args:
         spec: Spec with `learner="dubey2021"`.
@@ -81,15 +83,18 @@ class Dubey2021Weights(WeightLearner):
         self._total = np.zeros(spec.protocol.release.mechanism.size, dtype=np.int64)
 
     def add(self, _version: int, n: int, sums: IntArray) -> None:
-        """Add sums; versions are not separated, as there may be as many versions as users."""
+        """Add the sums of n reports.
+
+        Versions are not separated, as there may be as many versions as users.
+        """
         self._total += sums
         self.reports += n
 
     def refine(self) -> None:
-        """Do nothing: `publish` computes everything."""
+        """Do nothing, because `publish` computes everything."""
 
     def follow(self, published: PublishedWeights) -> None:
-        """Do nothing: no published version is stored."""
+        """Do nothing, because no published version is stored."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as arrays; see `Learner.to_arrays`."""
@@ -100,7 +105,7 @@ class Dubey2021Weights(WeightLearner):
         self.reports, self._total = int(arrays["reports"]), arrays["total"].copy()
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
-        """Return weights and radius from the shifted Gram matrix of all reports so far."""
+        """Return a version with weights and radius, from the shifted Gram matrix of all reports so far."""
         m, release = spec.features.n_features, spec.protocol.release
         total = np.asarray(self._total * RELEASE_UNIT, dtype=np.float64)
         gram, vector = release.mechanism.from_coordinates(total)

@@ -46,7 +46,7 @@ __all__ = ["Ma2025Constants", "Ma2025Rule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025Constants:
-    """Constants that the algorithms must know beforehand.
+    """Constants of the algorithms, which must be known before the first report.
 
     Attributes:
         n_users: The target's horizon n_P.
@@ -64,7 +64,7 @@ class Ma2025Constants:
 
 
 class Ma2025Rule(EliminatingLearner):
-    """Algorithms 2 and 3, with `Ma2025Constants`; arguments as for `BinLearner`.
+    """Algorithms 2 and 3 of Ma2025 as printed, with `Ma2025Constants`; arguments as for `BinLearner`.
 
     Raises:
         InvalidParameter: the two lists of sources differ in length, or the constant is not above 0.
@@ -94,7 +94,9 @@ class Ma2025Rule(EliminatingLearner):
         return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **constants)
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add U and V = (signed + U)/2 of one version; `crowd` is 0 for the target, m for source m.
+        """Add the sums of U and of V = (signed + U)/2 of one version.
+
+        `crowd` is 0 for the target, m for source m.
 
         Raises:
             InvalidParameter: the spec has no source with this number.
@@ -127,14 +129,17 @@ class Ma2025Rule(EliminatingLearner):
         return mean, radius, np.asarray(tau)[:, None]
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return estimates, half-widths 2 r, and True where r < tau."""
+        """Return estimates, half-widths 2 r, and True where r < tau, (L, K) each."""
         mean, radius, tau = self.intervals()
         return mean, 2.0 * radius, radius < tau
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
-        """Return (L,) True for bins with a narrow interval among the remaining arms."""
+        """Return True for each bin in which some remaining arm has a narrow interval, shape (L,)."""
         return np.asarray((active & narrow).any(axis=1))
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return (n,) True for leaves that can be halved exactly; the paper has no bound."""
+        """Return True for each of n leaves that can be halved exactly, shape (n,).
+
+        The paper has no bound on the depth.
+        """
         return self.partition.splittable(leaves)

@@ -40,7 +40,7 @@ __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025TransferConstants(Ma2025VariantConstants):
-    """Constants that the algorithm must know beforehand.
+    """Constants of the algorithm, which must be known before the first report.
 
     Attributes:
         source_users: Number of users n_m of each source.
@@ -52,9 +52,10 @@ class Ma2025TransferConstants(Ma2025VariantConstants):
 
 
 class Ma2025TransferRule(Ma2025VariantRule):
-    """Algorithm 3, with `Ma2025TransferConstants`; arguments as for `BinLearner`.
+    """Algorithm 3 of Ma2025 with additions of the public code; arguments as for `BinLearner`.
 
-    Without sources it is Algorithm 2, except that cells with a negative noisy count are not used.
+    Its constants are `Ma2025TransferConstants`. Without sources it is Algorithm 2, except that cells with a
+    negative noisy count are not used.
 
     Raises:
         InvalidParameter: the two lists of sources differ in length.
@@ -82,7 +83,10 @@ class Ma2025TransferRule(Ma2025VariantRule):
         self._users = np.zeros((partition.n_nodes, 1, len(sizes)))
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add U and V of one version, with arms chosen by users; `crowd` as for `Ma2025Rule.learn`."""
+        """Add the sums of U and V of one version, with arms chosen by users.
+
+        `crowd` as for `Ma2025Rule.learn`.
+        """
         if sums.arms is not None:
             raise InvalidParameter("sums: Algorithm 3 expects arms chosen by users")
         if not 0 <= crowd < len(self._epsilons):

@@ -2,7 +2,7 @@
 
 Users choose uniformly among the remaining arms of their bin. For every active bin and arm they report
 U = 1[bin, arm] and V = reward 1[bin, arm], each with Laplace(4/epsilon) noise. In a bin of depth s that has
-been active for t users, with n_e = n min(1, epsilon)^2,
+been active for t users, with n users in all and n_e = n min(1, epsilon)^2,
 
     f_k = sum V_k / sum U_k,    r_k = sqrt(2 log2(n_e)) sqrt(max(sum U_k, t/epsilon^2)) / |sum U_k|.
 
@@ -12,8 +12,8 @@ children when every remaining arm has r_k < tau_s. The depth is at most log2(2 n
 and at most log2(2 n) dim/(2 + dim).
 
 Radius constant, warm start and depth bound are those of the authors' public code; its noise is not (see the
-documentation's page on the public code). This version was built before the paper's text was available.
-It differs from the printed algorithm, `dpbandits.local.published.ma2025`, in five points:
+documentation's page on the public code). It differs from the printed algorithm,
+`dpbandits.local.published.ma2025`, in five points:
 
 - half-widths are at least tau;
 - estimates are clipped to [0, 1];
@@ -43,13 +43,14 @@ __all__ = ["Ma2025VariantConstants", "Ma2025VariantRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025VariantConstants:
-    """Constants that the algorithm must know beforehand.
+    """Constants of the algorithm, which must be known before the first report.
 
     Attributes:
         n_users: The horizon n.
         epsilon: Privacy parameter of every report.
         radius: Intervals have half-width radius * r; 2 in the paper, 1 in the public code.
-        bias: The factor in tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public code.
+        bias: The factor in tau_s = bias * 2^(-s/dim); None for the paper's 2 sqrt(dim), 1 in the public
+            code.
     """
 
     n_users: int
@@ -59,7 +60,10 @@ class Ma2025VariantConstants:
 
 
 class Ma2025VariantRule(EliminatingLearner):
-    """Algorithm 2, with `Ma2025VariantConstants`; arguments as for `BinLearner`."""
+    """Algorithm 2 of Ma2025 with additions of the public code; arguments as for `BinLearner`.
+
+    Its constants are `Ma2025VariantConstants`.
+    """
 
     Constants = Ma2025VariantConstants
     kept: ClassVar[tuple[str, ...]] = (*EliminatingLearner.kept, "_count", "_reward", "_users")
@@ -83,7 +87,7 @@ class Ma2025VariantRule(EliminatingLearner):
         return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **spec.tuning.constants)
 
     def learn(self, sums: VersionSums) -> None:
-        """Add U and V = (signed + U)/2 of one version."""
+        """Add the sums of U and of V = (signed + U)/2 of one version."""
         self._count[sums.at] += sums.count
         self._reward[sums.at] += (sums.signed + sums.count) / 2.0
         self._users[sums.leaves] += sums.n
@@ -100,16 +104,19 @@ class Ma2025VariantRule(EliminatingLearner):
         return mean, radius, self._tau(leaves)
 
     def _tau(self, leaves: IntArray) -> FloatArray:
-        """Return (L, 1) bounds on the difference between a bin's mean reward and rewards within it."""
+        """Return tau of L bins, (L, 1).
+
+        It bounds the difference between a bin's mean reward and mean rewards within it.
+        """
         dim = self.partition.dim
         bias = 2.0 * math.sqrt(dim) if self.constants.bias is None else self.constants.bias
         return np.asarray(bias * 2.0 ** (-self.partition.depth[leaves] / dim))[:, None]
 
     def bounds(self) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return estimates, half-widths max(radius r, tau), and True where r < tau."""
+        """Return estimates, half-widths max(radius r, tau), and True where r < tau, (L, K) each."""
         mean, radius, tau = self.intervals()
         return mean, np.maximum(self.constants.radius * radius, tau), radius < tau
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Return (n,) True for leaves above the largest depth."""
+        """Return True for each of n leaves that is less deep than the largest depth, shape (n,)."""
         return np.asarray(self.partition.depth[leaves] < self.max_depth)

@@ -50,10 +50,10 @@ _CHUNK = 1 << 16
 
 
 _Part = tuple[dict[str, NDArray[Any]], Absorbed]
-"""One file's counts, as arrays that can be sent between processes, and their tally."""
+"""Counts of one file, as arrays that can be sent between processes, and the tally of its reports."""
 
 _Contract = tuple[str, list[str]]
-"""A spec and its published versions, as JSON."""
+"""JSON of a spec, and JSON of each of its published versions."""
 
 
 def write_reports(path: str | os.PathLike[str], reports: Sequence[bytes]) -> None:
@@ -71,7 +71,9 @@ def write_reports(path: str | os.PathLike[str], reports: Sequence[bytes]) -> Non
 
 
 def read_records(path: str | os.PathLike[str]) -> tuple[Records, int]:
-    """Map a file's reports, (n, length), into memory; also return the bytes of an incomplete last report.
+    """Map a file's n reports into memory, shape (n, length).
+
+    Also return the number of bytes of an incomplete last report.
 
     Raises:
         CorruptState: the file is no report file.
@@ -105,15 +107,15 @@ def aggregate(
         spec: The public contract.
         published: Versions that the reports may answer.
         cluster: Address of a Dask scheduler, "local:2" for two workers on this machine, or a
-            `distributed.Client`; None for this process. Anybody who can reach a scheduler can run code on its
-            workers.
+            `distributed.Client`; None for this process. Anybody who can reach a scheduler can run code on
+            its workers.
         without: Nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`). Their reports
             are dropped as repeated, so that the counts can be merged there.
         key: Key of the reports' tags, which is sent to the workers; see `ReportKey`.
         robust: Bounds of the server that the counts are for (`Server.robust`); workers receive its secret.
 
     Returns:
-        The counts, for `Server.merge`, and the number of reports dropped for each reason.
+        The counts, for `Server.merge`, and a tally with the number of reports dropped for each reason.
 
     Raises:
         InvalidParameter: an argument is of another kind, or no scheduler answers.
@@ -144,10 +146,10 @@ def aggregate(
 
 
 def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], list[Any]]:
-    """Return a spec of either kind and its published versions, from their JSON.
+    """Return a spec (`Spec` or `GPSpec`) and its published versions, from their JSON.
 
     Raises:
-        IncompatibleState: a text is something else.
+        IncompatibleState: a text is not such JSON.
     """
     kinds: dict[str, type[Spec] | type[GPSpec]] = {'"kind": "Spec"': Spec, '"kind": "GPSpec"': GPSpec}
     kind = next((kind for name, kind in kinds.items() if name in spec), None)
@@ -158,7 +160,10 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
 
 
 def sums_digest(counts: ReportCounts[Any]) -> str:
-    """Return a digest of all sums, numbers and nonces, equal if and only if the counts are."""
+    """Return a digest of all sums, numbers and nonces.
+
+    Two digests are equal if and only if the counts are equal.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(counts.to_arrays().items()):
         digest.update(
@@ -183,7 +188,7 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
 
 
 def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -> ReportCounts[Any]:
-    """Load counts that `write_counts` saved; pass the `robust` that they were made with.
+    """Load counts that `write_counts` saved. Pass the same `robust` with which they were counted.
 
     Raises:
         IncompatibleState: the file holds another state, or counts grouped by another secret.
@@ -213,7 +218,7 @@ class _Job(NamedTuple):
 
 
 def _count(job: _Job) -> _Part:
-    """Count one file; workers run this function."""
+    """Count the reports of one file. Workers run this function."""
     spec, published = read_contract(*job.contract)
     counts, tally = ReportCounts(spec, published, key=job.key, robust=job.robust), Absorbed()
     records, torn = read_records(job.file)
@@ -225,7 +230,7 @@ def _count(job: _Job) -> _Part:
 
 
 def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
-    """Return, for each file's index, its nonces that an earlier file also holds."""
+    """Return, for the index of each such file, the nonces in the file that an earlier file also has."""
     held = [part["nonces"] for part in parts]
     every = np.concatenate([NO_NONCES, *held])
     order = np.argsort(every, kind="stable")  # stable: equal nonces keep the files' order
@@ -236,7 +241,10 @@ def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
 
 @contextmanager
 def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
-    """Yield a function that counts jobs in this process or on a cluster; close a connection made here."""
+    """Yield a function that counts files in this process or on a cluster.
+
+    Close a connection that was opened here.
+    """
     if cluster is None:
         yield lambda jobs: [_count(job) for job in jobs]
         return

@@ -46,12 +46,12 @@ NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
 
 Fates = NDArray[np.uint8]
-"""(n,) fate of each report: the index of its reason among the attributes of `Absorbed`."""
+"""Fate of each of n reports, shape (n,): the index of the attribute of `Absorbed` that counts it."""
 
 
 @dataclass(kw_only=True)
 class Absorbed:
-    """Numbers of reports that were accepted, and that were dropped for each reason.
+    """Tally: numbers of reports that were accepted, and that were dropped for each reason.
 
     Attributes:
         accepted: Counted reports.
@@ -77,7 +77,7 @@ class Absorbed:
 
     @classmethod
     def read(cls, numbers: Mapping[str, object]) -> "Absorbed":
-        """Return the tally with these counts from a file; raise if an entry is no count."""
+        """Return the tally with these numbers, which come from a file. Raise an error if one is no count."""
         return cls(**{name: _checks.integer(n, name=name, minimum=0) for name, n in numbers.items()})
 
     @classmethod
@@ -92,13 +92,13 @@ _ACCEPTED, _MALFORMED, _FOREIGN, _CLOSED, _REPEATED, _FORGED = range(len(_FATES)
 
 @dataclass(repr=False, kw_only=True)
 class Sifted:
-    """Reports that will count, and their tally; `ReportCounts.count` counts them.
+    """Reports that will count, and the tally of all reports; `ReportCounts.count` counts them.
 
     Attributes:
         tally: Tally of all reports that were sifted.
         fates: (n,) fate of each report passed to `ReportCounts.sift`, in that order.
         records: Accepted reports without tags, one array for each length.
-        nonces: Their nonces, one ascending array for each length.
+        nonces: Nonces of the accepted reports, one ascending array for each length.
         parts: Tuples of version, index of the mechanism, and payloads.
     """
 
@@ -109,7 +109,10 @@ class Sifted:
     parts: list[tuple[int, int, Records]] = field(default_factory=list)
 
     def tallies(self, sizes: Sequence[int]) -> list[Absorbed]:
-        """Return the tallies of several batches that were sifted together, from their sizes."""
+        """Return the tallies of several batches that were sifted together.
+
+        `sizes` are the batches' numbers of reports.
+        """
         if len(sizes) == 1:
             return [self.tally]
         cells = np.repeat(np.arange(len(sizes)), sizes) * len(_FATES) + self.fates
@@ -128,8 +131,8 @@ class OpenVersion(Generic[PublishedT]):
         mechanisms: One for each kind: all classes of epsilon of the first group, then of the next.
         lineage: Digest of the version, equal for equal versions only.
         groups: Number of groups of reports, see `Robust`.
-        sums: Integer sums of the reports not yet learned from, one entry for each kind; None if there are
-            none.
+        sums: Integer sums of the reports not yet learned from, one entry for each kind; None for a kind
+            without reports.
         n: Number of these reports, one entry for each kind.
     """
 
@@ -151,13 +154,13 @@ class OpenVersion(Generic[PublishedT]):
 
     @property
     def excess(self) -> FloatArray:
-        """(2,) excess of all reports not yet learned from, see `ReportMechanism.excess`."""
+        """Excess of all reports not yet learned from, shape (2,); see `ReportMechanism.excess`."""
         kinds = zip(self.mechanisms, self.sums, self.n, strict=True)
         found = [mechanism.excess(sums, n) for mechanism, sums, n in kinds if sums is not None]
         return np.asarray(np.sum(found, axis=0) if found else np.zeros(2))
 
     def take(self) -> list[list[tuple[Any, IntArray, int]]]:
-        """Return, group by group, mechanism, sums and number of reports of each class that has reports.
+        """Return (mechanism, sums, number of reports) of each class with reports, for each group.
 
         Groups without reports are left out. All sums and numbers are reset to zero.
         """
@@ -186,12 +189,15 @@ class OpenVersion(Generic[PublishedT]):
 
 
 def deviations(excess: FloatArray) -> float:
-    """Return how many standard deviations a sum of `excess` lies from the sums of honest crowds."""
+    """Return how many standard deviations a sum of `excess` lies from what honest users can cause."""
     return float(excess[0] / max(math.sqrt(excess[1]), 1.0))
 
 
 def batch_of(reports: Iterable[bytes]) -> list[bytes]:
-    """Return the reports of one call; InvalidParameter if it is no list of reports."""
+    """Return the reports of one call as a list.
+
+    Raise InvalidParameter if the argument is no list of reports.
+    """
     given: object = reports  # of any type, from a caller
     if type(given) is not list and (
         isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable)
@@ -265,7 +271,7 @@ class ReportCounts(Generic[PublishedT]):
 
     @property
     def grouping(self) -> str | None:
-        """Digest of the secret that groups the reports, see `Robust.grouping`."""
+        """Digest of the secret that groups the reports, or None without groups; see `Robust.grouping`."""
         return None if self._robust is None else self._robust.grouping
 
     @property
@@ -281,7 +287,7 @@ class ReportCounts(Generic[PublishedT]):
 
     @property
     def anomaly(self) -> float:
-        """Deviation of the reports not yet learned from: see `Server.diagnostics`."""
+        """Deviation of the reports not yet learned from, in standard deviations: see `Server.diagnostics`."""
         return deviations(sum((version.excess for version in self.versions.values()), np.zeros(2)))
 
     def open(self, published: PublishedT) -> None:
@@ -306,7 +312,10 @@ class ReportCounts(Generic[PublishedT]):
         )
 
     def close(self, numbers: Iterable[int]) -> None:
-        """Remove these versions, and eventually the nonces of reports that arrived while they were open."""
+        """Remove these versions.
+
+        Remove the nonces of reports that arrived while they were open as soon as possible.
+        """
         for number in numbers:
             del self.versions[number]
         if min(self.versions, default=0) > self.seen.since:
@@ -340,7 +349,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted.tally
 
     def absorb_again(self, records: Sequence[Records]) -> Absorbed:
-        """Count `Sifted.records` again, from a log."""
+        """Count reports from a log, in the form of `Sifted.records`."""
         sifted = Sifted()
         for one in records:
             sifted.tally.add(Absorbed.of(self._sift(one, sifted, NO_NONCES, tagged=False)))
@@ -379,7 +388,7 @@ class ReportCounts(Generic[PublishedT]):
             version.add(kind, version.mechanisms[kind].aggregate(payloads), len(payloads))
 
     def nonces(self) -> Nonces:
-        """Return (n,) nonces that would count as repeated, ascending."""
+        """Return the nonces that would count as repeated, ascending, shape (n,)."""
         return self.seen.sorted()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -406,7 +415,7 @@ class ReportCounts(Generic[PublishedT]):
         *,
         robust: Robust | None = None,
     ) -> Self:
-        """Return counts from `to_arrays`; pass the `robust` that they were made with.
+        """Return counts from the result of `to_arrays`. Pass the same `robust` with which they were counted.
 
         Raises:
             IncompatibleState: the arrays do not belong to this spec and these versions, or no reports can
@@ -424,7 +433,10 @@ class ReportCounts(Generic[PublishedT]):
         return counts
 
     def fill(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore the arrays of `sums`; IncompatibleState if they are of other versions or another spec."""
+        """Restore sums from the result of `sums`.
+
+        Raise IncompatibleState if they are of other versions or another spec.
+        """
         open_versions = {str(number): version for number, version in self.versions.items()}
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
@@ -443,7 +455,10 @@ class ReportCounts(Generic[PublishedT]):
             version.check()
 
     def check(self) -> None:
-        """Raise IncompatibleState unless reports and nonces are equal in number and the sums are possible."""
+        """Raise IncompatibleState unless there are as many nonces as reports.
+
+        Raise it also if no reports can have these sums.
+        """
         if self.accepted != len(self.seen):
             raise IncompatibleState(
                 f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: expected equal numbers"
@@ -452,7 +467,7 @@ class ReportCounts(Generic[PublishedT]):
             version.check()
 
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
-        """Raise the errors of `merge` without changing anything."""
+        """Raise the errors that `merge` would raise, without changing anything."""
         _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
         own, others = ((one.spec.to_json(), one.spec.protocol.status) for one in (self, other))
         if own != others:
@@ -512,7 +527,10 @@ class ReportCounts(Generic[PublishedT]):
         return sifted
 
     def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:
-        """Sift one report with the checks of `_sift`, in the same order, without arrays of length one."""
+        """Sift one report with the checks of `_sift`, in the same order; return its fate.
+
+        It uses no arrays, for speed.
+        """
         body = report[:-TAG_BYTES] if tagged else report
         if body[: DIGEST.stop] != self._head:
             return _FOREIGN
@@ -540,7 +558,10 @@ class ReportCounts(Generic[PublishedT]):
         return _ACCEPTED
 
     def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> Fates:
-        """Return fates of reports of one length; add accepted ones to `sifted`, the first of equal nonces."""
+        """Return the fates of reports of one length, and add accepted reports to `sifted`.
+
+        Of several reports with one nonce, the first is accepted.
+        """
         if len(records) == 1:
             fate = self._sift_one(records.tobytes(), sifted, without, tagged=tagged)
             return np.array([fate], dtype=np.uint8)
@@ -583,7 +604,10 @@ class ReportCounts(Generic[PublishedT]):
         return fates
 
     def _grouped(self, records: Records, rows: IntArray) -> list[tuple[int, IntArray]]:
-        """Return pairs of a group and those rows of the records that the server's secret assigns to it."""
+        """Return (group, rows) for each group.
+
+        The server's secret assigns these rows of the records to the group.
+        """
         if self._robust is None or self._groups == 1:
             return [(0, rows)] if len(rows) else []
         groups = self._robust.group_of(records[rows])
@@ -592,7 +616,7 @@ class ReportCounts(Generic[PublishedT]):
     def _parts(
         self, known: BoolArray, versions: IntArray, kinds: NDArray[np.uint8], payloads: Records
     ) -> list[tuple[int, int, IntArray]]:
-        """Return version, class and rows of the reports that a client could have sent."""
+        """Return (version, class of epsilon, rows) of the reports that a client could have sent."""
         parts = []
         for number in np.unique(versions[known]).tolist():
             for kind, mechanism in enumerate(self.versions[number].mechanisms[: self._classes]):

@@ -81,16 +81,21 @@ _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", 
 
 _KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
 _LARGEST_BOUNDS = 1 << 12
-"""Largest size of the file of bounds, in bytes."""
+"""Largest size in bytes of the file `robust.json`, which has the bounds on forged reports."""
 _BEHIND = -1
-"""Number of changes that marks a server whose log holds steps that it has not applied."""
+"""Value of `_changes` that marks a server whose log holds steps that it has not applied."""
 
 _LEAST_OPEN = 600.0
-"""Default of `least_open` in seconds: clients answer within minutes, and a flood must not stop them."""
+"""Default of `least_open` in seconds.
+
+Clients answer within minutes, and a flood of reports must not stop them.
+"""
 
 _TAIL_BYTES, _TAIL_RECORDS = 1 << 22, 1000
-"""Growth of the log, in bytes and in records, after which a snapshot is written. Opening a folder reads at
-most this much, or as many bytes as the snapshot has, in a second or two."""
+"""Growth of the log, in bytes and in records, after which a snapshot is written.
+
+Opening a folder reads at most this much, or as many bytes as the snapshot has, in a second or two.
+"""
 
 LoggedT = TypeVar("LoggedT")
 _COUNTS, _SUMS, _EVIDENCE, _STATE = (
@@ -197,7 +202,9 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def absorb_each(self, batches: Sequence[Iterable[bytes]]) -> list[Absorbed]:
-        """Absorb one batch after the other, and return a tally for each; one record holds them all.
+        """Absorb one batch after the other, and return a tally for each.
+
+        All batches are one record of the log.
 
         Raises:
             InvalidParameter, OSError: as in `absorb`, for all batches together.
@@ -205,7 +212,7 @@ class DurableServer(Held, Generic[PublishedT]):
         return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """Absorb batches in their order, with one record of the log."""
+        """Absorb batches in their order, and write one record of the log for all of them."""
         self._settle()
         sifted = self._server.sift([report for batch in batches for report in batch])
         if not sifted.tally.accepted:
@@ -286,7 +293,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee of all reports, including reports sent under earlier terms of this folder."""
+        """Guarantee of all reports, including reports sent under earlier terms of the folder."""
         return self._server.guarantee
 
     @property
@@ -296,11 +303,14 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @property
     def server(self) -> Server[PublishedT]:
-        """The server, for reading only: after a change outside the log every further call is refused."""
+        """Server of the folder, for reading only.
+
+        After a change outside the log every further call is refused.
+        """
         return self._server
 
     def close(self) -> None:
-        """Finish a call under way and unlock the folder for another server."""
+        """Finish a running call, and unlock the folder for another server."""
         with suppress(ForkedState), self._holder.turn():  # in a forked process the lock is the parent's
             self._closed = True
             self._files.close()
@@ -317,7 +327,10 @@ class DurableServer(Held, Generic[PublishedT]):
     # -- writing --------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Apply records that an earlier call or process wrote; write one that an earlier call could not."""
+        """Apply records that an earlier call or process wrote.
+
+        Write a record that an earlier call could not write.
+        """
         if self._closed:
             raise ProtocolError("the server was closed")
         if self._server.changes != self._changes:
@@ -334,13 +347,19 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @contextmanager
     def _behind_its_log(self) -> Iterator[None]:
-        """Mark a step as written but not applied: if interrupted, the server refuses every later call."""
+        """Mark a step as written but not applied inside a `with` block.
+
+        If the step is interrupted, the server refuses every later call.
+        """
         self._changes = _BEHIND
         yield
         self._changes = self._server.changes
 
     def _logged(self, act: Callable[[], LoggedT]) -> LoggedT:
-        """Call the journal. If it refuses or fails, no step is due and the server is unchanged."""
+        """Call the journal by `act`, and return its result.
+
+        If it raises, no step is due and the server is unchanged.
+        """
         try:
             return act()
         except (DPBanditsError, OSError):
@@ -348,7 +367,7 @@ class DurableServer(Held, Generic[PublishedT]):
             raise
 
     def _note(self, kind: bytes, content: bytes) -> None:
-        """Write a version that was computed; if that fails, the next call writes it first."""
+        """Write a record of a version that was computed. If this fails, the next call writes it first."""
         self._changes = self._server.changes
         self._unrecorded = kind, content
         self._journal.append(kind, content)
@@ -356,7 +375,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._keep()
 
     def _note_terms(self) -> None:
-        """Write the terms of the reports that follow, unless earlier reports had the same."""
+        """Write the terms of the reports that follow, unless earlier reports had the same terms."""
         server, spec = self._server, self._server.spec
         own = spec.protocol.own(None)
         terms = spec.protocol.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
@@ -364,7 +383,7 @@ class DurableServer(Held, Generic[PublishedT]):
             self._journal.append(_TERMS, json.dumps(terms).encode())
 
     def _written(self) -> bytes:
-        """Return the JSON of the current version."""
+        """Return the JSON of the current version, encoded."""
         return self._server.current.to_json(self._server.spec).encode()
 
     def _keep(self) -> None:
@@ -395,7 +414,10 @@ class DurableServer(Held, Generic[PublishedT]):
     def _snapshot(
         self, spec: Contract[PublishedT], options: dict[str, Any]
     ) -> tuple[Server[PublishedT], Place] | None:
-        """Return the server at a place in the log, or None if the log must be read from its start."""
+        """Return the server from the snapshot and its place in the log.
+
+        None if the log must be read from its start.
+        """
         for unfinished in self._folder.glob(f".{_SNAPSHOT}.*.tmp"):
             unfinished.unlink(missing_ok=True)
         try:
@@ -418,7 +440,7 @@ class DurableServer(Held, Generic[PublishedT]):
         return Journal(**log, after=after) if begun or after is not None else Journal.create(**log)
 
     def _take(self, record: "Record") -> None:
-        """Apply a recorded step, unless it was applied before its append raised."""
+        """Apply a recorded step, unless the server applied it before writing its record failed."""
         if self._unrecorded == record:
             self._unrecorded = None
             return
@@ -437,7 +459,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._server.remember(json_object(content.decode(), "the terms of reports", CorruptState))
 
     def _absorbed(self, content: bytes) -> None:
-        """Apply accepted reports; the journal has verified the content."""
+        """Count accepted reports from a record, whose content the journal has verified."""
         (count,) = struct.unpack_from("<I", content)
         records, start = [], 4 + 8 * count
         for n, length in struct.iter_unpack("<2I", content[4:start]):
@@ -458,7 +480,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._server.merge(counts_for(self._server, content))
 
     def _fed(self, content: bytes) -> None:
-        """Attach a source; the bins and moments of its sums follow from its contract."""
+        """Attach the source in a record. The bins and moments of its sums follow from its contract."""
         public, arrays = _unpacked(_SUMS, content)
         with reading("a source's sums", CorruptState):
             source = SourceSpec.from_json(public["source"])
@@ -493,7 +515,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
 
 def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
-    """Return the bounds that a folder was created with; store `given` if the folder is new."""
+    """Return the bounds that a folder was created with. If the folder is new, store `given` and return it."""
     _checks.an(given, Robust, name="robust", pass_="robust=Robust(secret)", optional=True)
     path = folder / _ROBUST
     if not any((folder / name).exists() for name in (_LOG, f"{_LOG}.end", _SNAPSHOT)):
@@ -524,7 +546,7 @@ def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[Publi
     """Return counts from the bytes of `packed_counts`, for a server with the same open versions.
 
     Raises:
-        CorruptState: the bytes are something else.
+        CorruptState: the bytes are not such counts.
         IncompatibleState: the counts are for versions that are not open.
     """
     _, arrays = _unpacked(_COUNTS, content)
@@ -535,7 +557,7 @@ def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[Publi
 def _packed(
     kind: str, spec: Contract[Any], public: dict[str, str], arrays: Mapping[str, NDArray[Any]]
 ) -> bytes:
-    """Return arrays and public texts as bytes, from which they are rebuilt bit for bit."""
+    """Return arrays and public texts as bytes. The arrays can be rebuilt from them bit for bit."""
     named = {name.replace("/", "."): array for name, array in arrays.items()}
     lineage = spec.digest.hex()
     return encode(State(kind=kind, version=1, lineage=lineage, position=0, public=public, arrays=named))[0]

@@ -45,7 +45,7 @@ class Gathering(Generic[GivenT, GotT]):
     def __call__(self, given: GivenT) -> GotT:
         """Process this call, alone or in a group, and return its result.
 
-        Errors of `act` and `turn` are passed on.
+        Errors of `act` and `turn` are raised.
         """
         call: _Call[GivenT, GotT] = _Call(given)
         with self._changed:

@@ -12,7 +12,7 @@ __all__ = ["NonceSet", "Nonces", "RecentNonces"]
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _FEW = 4096
-"""Number of single nonces that are sorted into an array together, in under a microsecond each."""
+"""Number of single nonces after which they are sorted into an array together, in under a microsecond each."""
 
 
 class NonceSet:
@@ -50,7 +50,7 @@ class NonceSet:
         return 8 * len(self)
 
     def contains(self, nonces: Nonces) -> BoolArray:
-        """Return (n,) True for nonces in the set; nothing is added."""
+        """Return True for each of n nonces that is in the set, shape (n,). Nothing is added."""
         known = np.zeros(len(nonces), dtype=np.bool_)
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, nonces), len(run) - 1)
@@ -58,7 +58,7 @@ class NonceSet:
         return known | np.isin(nonces, self._waiting()) if self._alone else known
 
     def sorted(self) -> Nonces:
-        """(n,) all nonces, ascending."""
+        """Return all n nonces, ascending, shape (n,)."""
         self._gather()
         if len(self._runs) > 1:
             self._runs = [np.sort(np.concatenate(self._runs), kind="stable")]
@@ -79,7 +79,7 @@ class NonceSet:
         self._runs.append(run)
 
     def _waiting(self) -> Nonces:
-        """Return (n,) nonces that were added one at a time, unordered."""
+        """Return the n nonces that were added one at a time and are not sorted yet, shape (n,)."""
         return np.fromiter(self._alone, dtype=np.uint64, count=len(self._alone))
 
     def _gather(self) -> None:
@@ -90,11 +90,13 @@ class NonceSet:
 
 
 class RecentNonces:
-    """A set for all versions that forgets a nonce after every version open at its time has closed.
+    """A set of nonces for all versions.
+
+    It forgets a nonce after every version that was open at its time has closed.
 
     There are two generations, and nonces are added to the younger one. `turn` discards the older generation.
-    It may be called when all versions that were open at the last turn are closed. A nonce is therefore stored
-    for one to two windows.
+    It may be called when all versions that were open at the last turn are closed. A nonce is therefore
+    stored for one to two windows.
 
     Args:
         young, old: (n,) nonces of each generation to start with, ascending.
@@ -116,7 +118,7 @@ class RecentNonces:
         return self._young.nbytes + self._old.nbytes
 
     def contains(self, nonces: Nonces) -> BoolArray:
-        """Return (n,) True for nonces in the set."""
+        """Return True for each of n nonces that is in the set, shape (n,)."""
         return self._young.contains(nonces) | self._old.contains(nonces)
 
     def put(self, ordered: Nonces) -> None:
@@ -128,10 +130,13 @@ class RecentNonces:
         return self._young.sorted(), self._old.sorted()
 
     def sorted(self) -> Nonces:
-        """Return (n,) all nonces, ascending."""
+        """Return all n nonces, ascending, shape (n,)."""
         young, old = self.generations()
         return np.sort(np.concatenate([young, old]), kind="stable") if len(old) else young
 
     def turn(self, newest: int) -> None:
-        """Discard the older generation; `newest` is the newest version that is open now."""
+        """Discard the older generation and begin a new one.
+
+        `newest` is the newest version that is open now.
+        """
         self._old, self._young, self.since = self._young, NonceSet(), newest

@@ -1,8 +1,8 @@
 """The time that each version has been open (`Pace`), measured by the only clock in `local`.
 
-A flood of reports makes a server publish often. A version that clients still hold could then leave the window
-before they answer. So a server publishes no new version while that would close a version younger than a
-public duration. It counts reports meanwhile.
+A flood of reports makes a server publish often. Clients may still hold a version that has then left the
+window, before they answer. So a server publishes no new version while that would close a version younger
+than a public duration. It counts reports meanwhile.
 
 The clock can only delay closing. It is the process's own and is not saved: a server that opens its folder
 again treats every open version as just published. If the clock jumps back or stands still, versions stay
@@ -53,6 +53,6 @@ class Pace:
         return len(self.old_enough(numbers)) == len(numbers)
 
     def closed(self, numbers: Iterable[int]) -> None:
-        """Remove these versions, which are closed."""
+        """Forget the times of these versions, which are closed."""
         for number in numbers:
             del self._opened[number]

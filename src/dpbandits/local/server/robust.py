@@ -36,7 +36,10 @@ from dpbandits.local.learners.questions import QuestionLearner
 __all__ = ["Robust"]
 
 SURPRISE = 2.5
-"""Standard deviations that honest sums exceed in one version of eighty."""
+"""Default bound on a version's deviation, in standard deviations.
+
+Honest sums exceed it in one version of eighty.
+"""
 
 MOST_GROUPS = 15
 
@@ -78,7 +81,7 @@ class Robust:
         self.surprise = _checks.number(surprise, name="surprise")
 
     def group_of(self, records: Records) -> NDArray[np.intp]:
-        """Return (n,) groups of n reports of one length, without tags."""
+        """Return the group of each of n reports of one length, without tags, shape (n,)."""
         if self.groups == 1:
             return np.zeros(len(records), dtype=np.intp)
         begun = hashlib.blake2b(key=self._secret, digest_size=8)
@@ -97,13 +100,13 @@ class Robust:
 
     @property
     def mark(self) -> str:
-        """A digest of 32 hexadecimal digits, equal only for equal bounds; it hides the secret."""
+        """Digest of 32 hexadecimal digits, equal only for equal bounds. It hides the secret."""
         said = f"{self.groups}|{self.surprise!r}".encode()
         return hashlib.blake2b(said, key=self._secret, digest_size=16).hexdigest()
 
     @property
     def grouping(self) -> str | None:
-        """The digest `mark` if counts depend on it, else None."""
+        """Digest `mark` if there are several groups, so that counts depend on the secret; else None."""
         return None if self.groups == 1 else self.mark
 
     def to_json(self) -> bytes:
@@ -113,7 +116,7 @@ class Robust:
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """Rebuild bounds from the text of `to_json`; CorruptState for any other text."""
+        """Rebuild bounds from the text of `to_json`. Raise CorruptState for any other text."""
         what = "a server's bounds on forged reports"
         with reading(what, CorruptState):
             fields = json_object(text.decode(), what, CorruptState)

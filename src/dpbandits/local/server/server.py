@@ -53,7 +53,7 @@ _INSTEAD = {
     "save": "DurableServer.open(spec, folder), which keeps every report",
     "load": "DurableServer.open(spec, folder), which keeps every report",
 }
-"""Methods of policies in other packages, and their equivalents here."""
+"""Names of methods of policies in other packages, and the equivalent methods of `Server`."""
 
 
 _RECENT = 32
@@ -62,15 +62,16 @@ _RECENT = 32
 
 @worded
 class Server(Held, Generic[PublishedT]):
-    """The server of one spec.
+    """The server of one spec: it counts reports, learns from them, and publishes versions.
 
     Args:
         spec: The public contract, `Spec` or `GPSpec`.
         key: Key of the tags that reports must carry. Without a key, anybody who knows the spec can send
             reports. See `ReportKey`.
-        least_open: Shortest time in seconds that a version stays open, a public number. No new version is
-            published before that, however many reports arrive, if it would close this one. With 0, for
-            simulations, a flood of reports can close versions before users answer.
+        least_open: Shortest time in seconds that a version stays open, a public number. A new version that
+            would close an earlier one is not published before that one was open for this time, however many
+            reports arrive. With 0, for simulations, a flood of reports can close versions before users
+            answer.
         clock: Clock that replaces the process's own, for tests: a function that returns seconds.
         robust: Bounds on the effect of forged reports, for a `Spec`; see `Robust`.
 
@@ -126,7 +127,7 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee to each user for every report that the spec allows, and for earlier reports."""
+        """Guarantee that each user has for every report that the spec allows, and for earlier reports."""
         return weakest(self.spec, None, self._holder.log)
 
     @in_turn
@@ -140,17 +141,17 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def open_versions(self) -> tuple[PublishedT, ...]:
-        """Published versions for which reports are accepted, oldest first: for `aggregate` elsewhere."""
+        """Published versions for which reports are accepted, oldest first. Pass them to `aggregate`."""
         return tuple(version.published for _, version in sorted(self._counts.versions.items()))
 
     @property
     def memory_bytes(self) -> int:
-        """Memory in bytes of nonces and sums of the open window."""
+        """Memory in bytes that nonces and sums of the open versions take."""
         return self._counts.nbytes
 
     @classmethod
     def replay(cls, spec: Contract[PublishedT], batches: Iterable[Sequence[bytes]]) -> Self:
-        """Return a server that has absorbed these batches, and published after each."""
+        """Return a server that has absorbed these batches in order, and published after each."""
         server = cls(spec)
         for batch in _checks.an(batches, Iterable, name="batches", pass_="batches=[[report, report], ...]"):
             server.absorb(batch)
@@ -177,20 +178,24 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def count(self, sifted: Sifted) -> Absorbed:
-        """Count sifted reports, before any other change to the server: the second step of `absorb`."""
+        """Count sifted reports: the second step of `absorb`.
+
+        No other call may change the server between the steps.
+        """
         self._counts.count(sifted)
         return self._counted(sifted.tally)
 
     @in_turn
     def absorb_again(self, records: Sequence[Records]) -> Absorbed:
-        """Count `Sifted.records` from a log, without checking tags again."""
+        """Count reports from a log, in the form of `Sifted.records`, without checking tags again."""
         return self._counted(self._counts.absorb_again(records))
 
     @in_turn
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
         """Add the counts of another process for versions that are open here (see `counting`).
 
-        Its reports are treated as if they had been absorbed here. Raises the errors of `ReportCounts.merge`.
+        Reports that were counted there are treated as if they had been absorbed here. Raises the errors of
+        `ReportCounts.merge`.
 
         Returns:
             Number of reports added.
@@ -203,11 +208,14 @@ class Server(Held, Generic[PublishedT]):
         return added
 
     def check_merge(self, counts: ReportCounts[PublishedT]) -> None:
-        """Raise the errors of `merge` without changing anything."""
+        """Raise the errors that `merge` would raise, without changing anything."""
         self._counts.check_merge(counts)
 
     def nonces(self) -> Nonces:
-        """Return (n,) nonces of reports counted here, ascending: the argument `without` of `aggregate`."""
+        """Return the nonces of reports counted here, ascending, shape (n,).
+
+        Pass them to `aggregate` as `without`.
+        """
         return self._counts.nonces()
 
     def attach(self, source: "SourceSpec", server: "Server[PublishedArms]") -> PublishedT:
@@ -231,7 +239,10 @@ class Server(Held, Generic[PublishedT]):
     def attach_sums(
         self, source: "SourceSpec", sums: SourceSums, published: PublishedT | None = None
     ) -> PublishedT:
-        """Attach a source by the result of its `source_sums`; `published` is as for `republish`."""
+        """Attach a source, given the result of its server's `source_sums`.
+
+        `published` is as for `republish`.
+        """
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
         rule.check(evidence)
@@ -244,8 +255,9 @@ class Server(Held, Generic[PublishedT]):
 
         Args:
             name: Name of the other target.
-            server: Its server. Contexts, arms and reward range must be the same as here, and the spec another
-                one. Evidence that it received from sources, or from this server, is not passed on.
+            server: Server of the other target. Contexts, arms and reward range must be the same as here, and
+                the spec another one. Evidence that it received from sources, or from this server, is not
+                passed on.
 
         Raises:
             IncompatibleState: the other target has other contexts, arms or another reward range; or it has
@@ -259,7 +271,7 @@ class Server(Held, Generic[PublishedT]):
     def attach_evidence(
         self, name: str, target: Spec, evidence: SourceEvidence, published: PublishedT | None = None
     ) -> PublishedT:
-        """Attach a target by the result of its `evidence`; `published` is as for `republish`."""
+        """Attach a target, given the result of its server's `evidence`; `published` is as for `republish`."""
         rule = self.check_target(name, target)
         rule.check(evidence)
         self._learn_all()
@@ -268,7 +280,7 @@ class Server(Held, Generic[PublishedT]):
         return self._started(rule, published)
 
     def check_target(self, name: str, target: Spec) -> TransferTree | QuestionLearner:
-        """Raise the errors of `attach_target` without changing anything."""
+        """Raise the errors that `attach_target` would raise, and return the learner. Nothing is changed."""
         mine, rule = bins_spec(self), self._transfer_rule()
         label: object = name
         if not isinstance(label, str) or not label:
@@ -290,7 +302,7 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
-        """Return a source's checked sums, which `attach` uses; nothing is changed."""
+        """Return a source's sums, checked, for `attach`. Nothing is changed."""
         from dpbandits.local.contract.sources import SourceSpec
 
         _checks.an(source, SourceSpec, name="source", pass_="source=SourceSpec(...)")
@@ -342,10 +354,10 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def estimate(self) -> PublishedT:
-        """Return the current version with each arm's expected reward, for its `predict`.
+        """Return the current version with each arm's expected reward, so that its `predict` can be used.
 
         It is a release like `publish`. Clients do not need it, and the server itself takes no context.
-        Weights of a `GPSpec` predict as they are.
+        A version of a `GPSpec` is returned unchanged, because its weights already predict rewards.
 
         Raises:
             ProtocolError: the learner has no law of rewards: `eliminate`, `ma2025`, `explore`.
@@ -397,7 +409,7 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def begin_with(self, published: PublishedT) -> None:
-        """Adopt a version as version 0, before any other change: see `republish`.
+        """Adopt a version as version 0, before any other change; see `republish`.
 
         Raises:
             ProtocolError: the server was changed before, or the version has another number.
@@ -523,7 +535,7 @@ class Server(Held, Generic[PublishedT]):
         return self.current
 
     def _next_version(self, published: PublishedT | None = None) -> None:
-        """Move on to the learner's next version, or to `published` when replaying."""
+        """Make the learner's next version the current one, or, when replaying, the version `published`."""
         number = self.current.version + 1
         if published is None:
             published = self._learner.publish(self.spec, number, self._coins)
@@ -538,13 +550,13 @@ class Server(Held, Generic[PublishedT]):
         self._pace.closed(left)
 
     def _adopt(self, published: PublishedT) -> None:
-        """Open a version and make it the current one."""
+        """Accept reports on a version, and make it the current one."""
         self._counts.open(published)
         self._pace.opened([published.version])
         self.current = published
 
     def _left_behind(self, number: int) -> list[int]:
-        """Return the open versions that are outside the window of version `number`."""
+        """Return the open versions that would be outside the window of version `number`."""
         if self.spec.protocol.window is None:
             return []
         return [one for one in self._counts.versions if one < number - self.spec.protocol.window]
@@ -564,7 +576,7 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def _look_at(self, counted: Counted) -> None:
-        """Record the excess of new reports: the total, and the last `_RECENT` learning steps."""
+        """Record the excess of new reports, in the total and among the last `_RECENT` learning steps."""
         parts = [mechanism.excess(sums, n) for group in counted for mechanism, sums, n in group]
         new = np.sum(parts, axis=0)
         total, recent = self._excess[:1] + new, self._excess[1:][1 - _RECENT :]
@@ -579,14 +591,14 @@ class Server(Held, Generic[PublishedT]):
 
 
 def _excess(rows: NDArray[Any]) -> FloatArray:
-    """Check an array of `Server._look_at` that was read from a file."""
+    """Return an array that `Server._look_at` recorded, checked after it was read from a file."""
     if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
         raise IncompatibleState("the state of a server's anomaly test cannot be read")
     return rows
 
 
 def bins_spec(server: Server[Any]) -> Spec:
-    """Return the server's spec if it is a `Spec`.
+    """Return the server's spec, which must be a `Spec`.
 
     Raises:
         InvalidParameter: `server` is no server.
