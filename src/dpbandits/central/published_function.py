@@ -56,11 +56,11 @@ _PEOPLE_AT_ONCE = 1 << 14
 
 
 class PublishedFunction(Seen, ABC):
-    """Base class: a released function of users' contexts and of the choices for them.
+    """Base class of released functions of users' contexts and of the choices for them.
 
     Attributes:
-        guarantee: Guarantee of the releases that it was computed from.
-        menu: Contexts and arms; None if its inputs are points or cells.
+        guarantee: Guarantee of the releases from which the function was computed.
+        menu: Contexts and arms; None if the inputs are points or cells.
     """
 
     guarantee: Guarantee
@@ -68,7 +68,7 @@ class PublishedFunction(Seen, ABC):
 
     @abstractmethod
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (n, A) of the expected reward of n users' A choices."""
+        """Return mean and standard deviation (n, A) of the expected rewards of n users' A choices."""
 
     @abstractmethod
     def choose(self, contexts: Any) -> IntArray:
@@ -82,10 +82,11 @@ class PublishedFunction(Seen, ABC):
     def recommend(self, context: Any, *, available: Any = None) -> Label:
         """Return the label of one user's best arm, or the action of the highest value.
 
-        Only `available` labels are taken; default all.
+        The choice is among the labels in `available`; default all.
 
         Raises:
-            InvalidData: The context cannot be read, there are several users, no arms, or none is available.
+            InvalidData: The context cannot be read, there are several users or no arms, or no arm is
+                available.
         """
         best = self.recommend_batch(context, available=None if available is None else [available])
         if len(best) != 1:
@@ -120,7 +121,7 @@ class PublishedFunction(Seen, ABC):
         raise InvalidData("this function has no actions")
 
     def best_of(self, mean: FloatArray) -> IntArray:
-        """Return the indices (n,) of the best of predicted means (n, A), -1 for a row with NaN.
+        """Return the index of the best of A predicted means for each of n rows, shape (n,); -1 with NaN.
 
         Of tied choices the first is returned (see `dpbandits.models.ties`).
         """
@@ -129,7 +130,7 @@ class PublishedFunction(Seen, ABC):
     @property
     @abstractmethod
     def _unit(self) -> float:
-        """Unit of rewards that defines ties of means."""
+        """Unit of rewards in which ties of means are defined."""
 
     def _labels(self, codes: IntArray) -> tuple[Any, ...]:
         chosen = self.arms
@@ -139,15 +140,15 @@ class PublishedFunction(Seen, ABC):
 
     @abstractmethod
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (n,) at points (n, d) of its domain: contexts, then an arm."""
+        """Return mean and standard deviation (n,) at points (n, d), which are contexts followed by an arm."""
 
     def asked_at(
         self, points: FloatArray, *, menu: Menu | None, domain: Domain
     ) -> tuple[BoolArray, FloatArray]:
-        """Return which points (n, d) of another object it knows, and these in its own encoding (k, d).
+        """Return a mask (n,) of another object's points that this function knows, and these k points (k, d).
 
         Args:
-            points: Encoded contexts and arms if there is a menu.
+            points: Points (n, d) of the other object; with a menu, encoded contexts and arms.
             menu: Menu of the other object.
             domain: Domain of the other object.
 
@@ -218,7 +219,7 @@ class PublishedFunction(Seen, ABC):
             return PublishedCells.from_config(config, files)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy exactly the public files that `save` writes."""
+        """Return how to pickle and copy this object: by exactly the public files that `save` writes."""
         return PublishedFunction.from_files, (self.to_files(),)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -246,15 +247,16 @@ class PublishedFunction(Seen, ABC):
 
 
 class PublishedCells(PublishedFunction):
-    """A released function over public actions and contexts, in cells.
+    """Released function as a table over cells of public actions and contexts.
 
     Args:
         actions: Public actions, A cells.
         contexts: Public contexts, C cells.
         mean: Expected rewards, (A, C), in reward units.
-        sd: Their standard deviations, (A, C), from sampling, release noise and features that are left out.
-        guarantee: Guarantee of the release that it was computed from.
-        menu: Contexts and arms, if the cells encode these.
+        sd: Standard deviations of the expected rewards, (A, C), from sampling, release noise and features
+            that are left out.
+        guarantee: Guarantee of the release from which the function was computed.
+        menu: Contexts and arms, if the cells encode them.
     """
 
     arrays = ("mean.npy", "sd.npy")
@@ -358,7 +360,7 @@ class PublishedCells(PublishedFunction):
         )
 
     def of_people(self, menu: Menu) -> Self:
-        """Return the same cells as those of contexts and arms."""
+        """Return this function with its cells read as contexts and arms of a menu."""
         return type(self)(
             actions=self.actions,
             contexts=self.contexts,
@@ -495,9 +497,10 @@ class PublishedPosterior(PublishedFunction):
         return super().recommend(context, available=available)
 
     def choose(self, contexts: Any) -> IntArray:
-        """Return indices (n,) of all users' best arms, -1 if a context cannot be read; for points, (1,).
+        """Return the index of each user's best arm, shape (n,), or -1 if the context cannot be read.
 
-        With actions the best is that of the highest value.
+        With actions it is the action of the highest value. For points it is the index of the best point,
+        shape (1,).
         """
         if self.menu is not None and isinstance(self.features, ActionFeatures):
             people, known = self.menu.readable(contexts)
@@ -661,7 +664,7 @@ class PublishedPosterior(PublishedFunction):
 
 
 def _written(value: Any) -> str:
-    """Write as `json.dumps` does, but list by list, so that other threads can answer meanwhile."""
+    """Return the JSON of a value as `json.dumps` does, but list by list, so that other threads can run."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)}: {_written(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], list):

@@ -1,9 +1,9 @@
-"""Posterior of feature weights from released block sums: post-processing.
+"""Posterior of feature weights, computed from released block sums.
 
-The released Gram matrices are shrunk towards those expected from public decision sets. One number decides how
-far: the relative deviation c of users' decision sets from the public ones. It is chosen among a few values by
-the marginal likelihood of the released Grams (`likely_spread`). This uses releases and public numbers only,
-so it costs no privacy.
+The released Gram matrices are shrunk towards the matrices expected from public decision sets. The strength
+of shrinkage follows from one number, the relative deviation c of users' decision sets from the public ones.
+It is chosen among a few values by the marginal likelihood of the released matrices (`likely_spread`). All of
+this uses releases and public numbers only, so it costs no privacy.
 """
 
 from typing import Any
@@ -25,22 +25,22 @@ __all__ = [
 ]
 
 REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in squared widths of its range: an upper bound for every distribution."""
+"""Largest variance of a reward, in squared widths of its range, for any distribution."""
 
 SPREADS = (0.01, 0.03, 0.1, 0.3)
-"""Relative deviations from the public sets that `likely_spread` chooses from, increasing."""
+"""Candidates for the relative deviation of decision sets from the public ones, in increasing order."""
 
 FORGOTTEN = 1e-3
-"""Weight below which a block is left out. It is reached after ten times the half-life."""
+"""Weight below which a block is left out; a block has it after ten times the half-life."""
 
 INDISTINCT = 2.0
-"""Difference of log-likelihoods that does not count as evidence: odds of seven to one."""
+"""Difference of log-likelihoods, odds of seven to one, up to which two candidates count as equally likely."""
 
 UNRESOLVED = 1.0
-"""Share of the variance of a mean of all rewards that defines negligible features.
+"""Factor U in `resolved`: features with less than U times the variance of the mean reward are negligible.
 
-Features whose functions vary by less at every point keep their prior law. On tuning seeds no smaller share
-saves reward: `reproduction/studies/less_work.py --group unresolved`.
+Negligible features keep their prior law. On tuning seeds a smaller factor gains no reward:
+`reproduction/studies/less_work.py --group unresolved`.
 """
 
 
@@ -55,10 +55,10 @@ def posterior_from_releases(
     kept: FloatArray | None = None,
     largest: FloatArray | None = None,
 ) -> WeightPosterior:
-    """Return the posterior of the feature weights (rewards centred, range of width 1).
+    """Return the posterior of the feature weights, for centred rewards in a range of width 1.
 
-    Weights of features that this many rounds cannot resolve (see `resolved`) keep their prior law. Their
-    statistics are nearly all noise, and cost as much to solve for as those of other features.
+    Weights of features that the rounds so far cannot resolve (see `resolved`) keep their prior law. Their
+    statistics are nearly all noise, and would cost as much to solve for as those of other features.
 
     Args:
         release: Mechanism that made the releases.
@@ -116,7 +116,7 @@ def posterior_from_releases(
 
 
 def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
-    """Return increasing indices of the features whose weights this many rounds can resolve.
+    """Return the increasing indices of the features whose weights n rounds can resolve.
 
     With U = `UNRESOLVED`, the other features together make up at most U rho^2 / n of the function's prior
     variance at every point. So n rewards without noise would shrink the variance of one of their weights by
@@ -137,16 +137,17 @@ def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
 
 
 def _part(matrices: FloatArray, among: IntArray) -> FloatArray:
-    """Return the rows and columns `among` of matrices, (..., a, a) of (..., m, m)."""
+    """Return the submatrices (..., a, a) with the rows and columns `among` of matrices (..., m, m)."""
     return matrices if len(among) == matrices.shape[-1] else matrices[..., among[:, None], among]
 
 
 def likely_spread(deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray) -> float:
-    """Return the smallest of `SPREADS` that explains the released Grams' deviations from the expected ones.
+    """Return the smallest of `SPREADS` that explains the released Gram matrices' deviations.
 
-    A spread explains them if its log-likelihood is within `INDISTINCT` of the best, so that without evidence
-    the public law is trusted. Deviations between blocks are N(0, diag((c n)^2) + noise), independently in
-    every isometric coordinate of the Gram (the diagonal, and sqrt(2) times the entries above it).
+    A spread c explains them if its log-likelihood is within `INDISTINCT` of the best, so that without
+    evidence the public law is trusted. For blocks of n rounds, deviations are N(0, diag((c n)^2) + noise),
+    independently in every isometric coordinate of the matrix (the diagonal, and sqrt(2) times the entries
+    above it).
 
     Args:
         deviations: Released less expected Grams in isometric coordinates, (k, C).

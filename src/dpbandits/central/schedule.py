@@ -1,8 +1,8 @@
 """Public schedules of block releases, fixed before any data.
 
-Each additional block costs noise, because more sums share one privacy budget. Each round that waits for a
-release costs regret. The first block, which is answered at random, costs most. Therefore blocks start short
-and grow.
+Each additional block increases the noise, because more sums share one privacy budget. A round that waits for
+the next release costs regret, and most in the first block, which is answered at random. So blocks start
+short and grow.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,18 @@ __all__ = [
 ]
 
 FIRST_BLOCK = 24
-"""Length of the first block at horizon 1024; chosen on tuning seeds."""
+"""Number of rounds of the first block at horizon 1024; chosen on tuning seeds."""
 
 FIRST_BLOCK_EXPONENT = 0.15
-"""Exponent by which the first block grows with the horizon; chosen on tuning seeds."""
+"""Exponent of the growth of the first block with the horizon; chosen on tuning seeds."""
 
 OPEN_ENDED_GROWTH = 1.25
-"""Ratio of consecutive blocks for an unknown horizon: with fresh noise, late blocks must dominate."""
+"""Ratio of the lengths of consecutive blocks for an unknown horizon,
+where late blocks must dominate the noise.
+"""
 
 BLOCKS = 20
-"""Number of blocks aimed at; chosen on tuning seeds."""
+"""Approximate number of blocks of the default schedule; chosen on tuning seeds."""
 
 LAST_SHARE = 0.85
 """Share of the horizon after which there is no release, because too few rounds are left to use it."""
@@ -95,7 +97,7 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
 def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -> tuple[int, ...]:
     """Return blocks that are short relative to the half-life, or `ends` if there is no half-life.
 
-    Blocks are at most 1/`BLOCKS_A_HALF_LIFE` of the half-life long, and go on to the last round.
+    Blocks have at most 1/`BLOCKS_A_HALF_LIFE` of the half-life in rounds, and extend to the last round.
 
     Args:
         ends: Ends of blocks for a stationary environment.

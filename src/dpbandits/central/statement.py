@@ -1,7 +1,7 @@
 """Statements of policies on a trusted server: block releases, trees, cells, and explore then commit.
 
-Each `*_guarantee` function builds the `Guarantee` of one kind of policy; `room_assumptions` lists what all of
-them rest on.
+Each `*_guarantee` function builds the `Guarantee` of one kind of policy; `room_assumptions` returns the
+assumptions that all of them have in common.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,11 +45,12 @@ __all__ = [
 
 
 OF_OTHERS, OF_THE_SAME = "prior of others", "prior of the same"
-"""Purposes, in the log of releases, of a published function that `warm_start` was given. A state cannot
-change one into the other."""
+"""Names, in the log of releases, for a published function passed to `warm_start`: of other users, or of
+users who may be in both. A state cannot change one into the other.
+"""
 
 PAID_BEFORE = ("histogram", OF_OTHERS, OF_THE_SAME)
-"""Purposes of releases that are drawn, and charged, before there is a policy."""
+"""Purposes in the log of releases that were drawn, and charged, before the policy existed."""
 
 
 class Setting(NamedTuple):
@@ -63,7 +64,7 @@ class Setting(NamedTuple):
 
     @classmethod
     def of(cls, holder: Holder, *, noise: NoiseSource, user_ids: bool) -> "Setting":
-        """Return the setting of a policy; past releases in its log count as well."""
+        """Return the setting of a policy, which also depends on the past releases in its log."""
         past = tuple(holder.log)
         return cls(
             status="simulated" if any(one["status"] == "simulated" for one in past) else noise.status,
@@ -126,7 +127,7 @@ WITH_IDS = {
     "asks": "a single ask without an id or beyond the user's rounds; ",
     "rows": "A row without a readable id is dropped too, and a later row may take its place. ",
 }
-"""Parts of `EVERY_ASK` and `EVERY_ROW` that hold only if user ids are counted."""
+"""Parts of the sentences `EVERY_ASK` and `EVERY_ROW` that hold only if user ids are counted."""
 
 
 NOT_PUT_BACK = unchecked(
@@ -169,8 +170,8 @@ def room_assumptions(
     Args:
         privacy: the promise.
         setting: facts about how the policy runs.
-        keeps, trusts: further assumptions of this policy, enforced and unchecked.
-        chosen: names of its parameters.
+        keeps, trusts: further assumptions of this policy: enforced ones, and unchecked ones.
+        chosen: names of the policy's parameters.
         asks: True if users ask, False if they are rows of a log.
         saved: True if the policy has a state that can be saved.
     """
@@ -228,7 +229,7 @@ PUBLIC_CLOCK = unchecked(
 
 
 def on_a_public_clock(found: Guarantee) -> Guarantee:
-    """Return the guarantee with the assumption that releases which wait for a time need."""
+    """Return the guarantee with the assumption that is needed if releases wait for a time."""
     return replace(found, assumptions=sentences.in_order((*found.assumptions, PUBLIC_CLOCK)))
 
 
@@ -353,9 +354,9 @@ def tree_guarantee(
 ) -> Guarantee:
     """Return the guarantee of `Dubey2021`.
 
-    With `paper_constants` it states the epsilon that the printed scale satisfies at this delta, and the one
-    that an attack reaches. It is `broken`, with the attack named, if the scale satisfies less than
-    was promised.
+    With `paper_constants` the guarantee states the epsilon that the printed noise scale satisfies at this
+    delta, and the epsilon that an attack reaches. It is `broken`, with the attack named, if the scale
+    satisfies less than was promised.
 
     Args:
         privacy: the definition and its numbers.
@@ -391,7 +392,7 @@ def tree_guarantee(
 def cell_release_guarantee(
     privacy: JointDP, record: MechanismRecord, *, width: float, setting: Setting
 ) -> Guarantee:
-    """Return the guarantee of a policy whose only contact with raw data is `CellSums.release`: pure epsilon.
+    """Return the pure epsilon guarantee of a policy whose one contact with raw data is `CellSums.release`.
 
     Args:
         privacy: the requested promise; a delta in it is not used, and not stated.
@@ -421,11 +422,11 @@ def _sums_guarantee(
     kept: Assumption = FEATURES_KEPT,
     theorem: str | None = None,
 ) -> Guarantee:
-    """Return the guarantee of a policy with one mechanism; `broken_by` names the attack on too little noise.
+    """Return the guarantee of a policy with one mechanism; `broken_by` names an attack on its noise.
 
     Args:
-        kept: the bound on contributions that is enforced before anything is summed.
-        theorem: reason for any source of noise; by default that of the matrix mechanism.
+        kept: assumption on the bound of contributions, which is enforced before anything is summed.
+        theorem: reason why the guarantee holds; by default that of the matrix mechanism.
     """
     sentences.check_noise_status(setting.status)
     assumptions = room_assumptions(

@@ -31,7 +31,7 @@ KindName = Literal["features", "cells", "marginals"]
 """Name of a kind of release; see `GPTuning.release`."""
 
 LONGEST_HORIZON = 1 << 22
-"""Largest number of rounds that int64 sums can hold: the horizon when none is given."""
+"""Largest number of rounds that int64 sums allow, which is the horizon when none is given."""
 
 
 @worded

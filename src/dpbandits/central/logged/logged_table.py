@@ -6,9 +6,9 @@ There are three ways to code a table:
 - `LoggedTable.described`: a table that a TOML file describes;
 - `LoggedTable.read`: numbers between bounds.
 
-`publish` spends the promise, on the law of contexts and on the function, and returns a `PublishedTable`: the
-function with the names of the table. Use it through `dpbandits.central.logged.once`, which charges a ledger
-and publishes once.
+`publish` spends the promised epsilon and delta on the law of contexts and on the function. It returns a
+`PublishedTable`: the function with the names in the table. Call it through `dpbandits.central.logged.once`,
+which charges a ledger and publishes once.
 """
 
 import hashlib
@@ -85,8 +85,8 @@ HISTOGRAM_SHARE = 0.2
 WEIGHTED_BOUND = 2.0
 """Default clipping bound of marginal tables if rows have propensities.
 
-The unit is the largest distance of a reward from the middle. An arm with half the uniform chance is not
-clipped. Chosen on tuning tables.
+The unit is the largest distance of a reward from the middle of its range. With it the rewards of an arm that
+had half the uniform probability are not clipped. The bound was chosen on tuning tables.
 """
 
 READ_ARMS = unchecked(
@@ -95,7 +95,7 @@ READ_ARMS = unchecked(
     "release depends on it, and one row with an arm of its own changes the list for everybody.",
 )
 _DRAWN, _PAID = "arm", "reward"
-"""Names of the columns of a simulated log, for a table with the reward of every arm."""
+"""Names of the columns of arms and rewards in a log simulated from a table with the reward of every arm."""
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -107,14 +107,15 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class LogColumns:
-    """Roles of the columns.
+    """Roles of a log's columns.
 
     Args:
         contexts: Names of the context columns.
         action: Name of the action column.
         reward: Name of the reward column.
-        propensity: Name of the column with each action's chance; None if actions were drawn uniformly.
-        user: Name of the user column; None if no user has two rows, which is then not checked.
+        propensity: Name of the column with the probability of each row's action; None if actions were drawn
+            uniformly.
+        user: Name of the user column; None assumes, without a check, that no user has two rows.
 
     Raises:
         InvalidParameter: A column is named twice.
@@ -145,16 +146,17 @@ class LogColumns:
 
 
 def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
-    """Return the largest cost of `LoggedTable.publish` for any table. It is charged before noise is drawn.
+    """Return a bound on the cost of `LoggedTable.publish` for any table; charge it before noise is drawn.
 
-    The histogram is pure. The certificate of the release is known only after the histogram. Its rho is at
-    most mu^2/2, where mu is that of real-valued Gaussian noise with the release's promise:
+    The histogram of contexts has a pure loss. The certificate of the function's release is known only after
+    the histogram. Its rho is at most mu^2/2, where mu belongs to real-valued Gaussian noise with the
+    release's epsilon and delta:
 
     - a near-Gaussian certificate has a smaller mu;
     - mu^2/2-zCDP proves no better than the promise, so a zCDP certificate of the promise has no larger rho.
 
-    The distance of the noise from Gaussian has no such bound, so a Gaussian accountant is charged the
-    promise.
+    The total variation between the noise and Gaussian noise has no such bound. So an account that adds up
+    Gaussian DP is charged for the whole promise.
 
     Example:
         >>> cost = cost_of_publishing(JointDP(epsilon=1, delta=1e-6), uniform_contexts=False)
@@ -171,7 +173,7 @@ def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LoggedTable:
-    """Logged data in cells: raw data.
+    """Logged bandit data, coded into public cells. It is raw data.
 
     Attributes:
         columns: Roles of the columns.
@@ -179,11 +181,11 @@ class LoggedTable:
         kernel: Kernel over (action, contexts), or (arm, contexts), in shares of their ranges.
         action_cells: Public cells of actions.
         arms: Names of arms, or None if actions are numbers with a range.
-        arms_were_read: True if the names come from the table and not from a public list.
+        arms_were_read: True if the names of arms come from the table and not from a public list.
         rows: Arguments of `ExploreThenCommit.learn`.
         menu: Contexts and arms; None if contexts are numbers between bounds.
         people: Contexts and actions of `rows` in the form that the menu reads.
-        range_cells: Cells of contexts that are numbers between bounds.
+        range_cells: Cells of contexts that are numbers between bounds; None for other contexts.
         lengthscale: Lengthscale of the kernel, as a share of each range.
         release: "features" or "marginals", see `ExploreTuning.release`; None chooses by `release_for`.
     """
@@ -203,7 +205,7 @@ class LoggedTable:
 
     @cached_property
     def context_cells(self) -> CellMeasure:
-        """Public cells of contexts. Raises `InvalidParameter` if there are too many for features."""
+        """Public cells of contexts; raises `InvalidParameter` if there are too many for features."""
         if self.range_cells is not None:
             return self.range_cells
         if self.menu is None:  # never both None; for type checkers
@@ -229,8 +231,8 @@ class LoggedTable:
     ) -> "LoggedTable":
         """Code a table with one row per decision: context, arm and reward.
 
-        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row counts
-        zero.
+        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row
+        contributes zero to all sums.
 
         Args:
             table: A pandas, polars or pyarrow table, or a mapping of columns.
@@ -239,8 +241,9 @@ class LoggedTable:
             action: Name of the column with the arm.
             reward: Name of the column with the reward.
             reward_range: Public range (low, high).
-            propensity: Name of the column with the arm's chance; None if arms were drawn uniformly.
-            user: Name of the user column; None if no user has two rows, which is then not checked.
+            propensity: Name of the column with the probability of each row's arm; None if arms were drawn
+                uniformly.
+            user: Name of the user column; None assumes, without a check, that no user has two rows.
             lengthscale: Lengthscale of the kernel, as a share of each range.
             clip: True to clip rewards to the range.
             release: Kind of release, "features" or "marginals"; see `ExploreTuning.release`. None
@@ -248,7 +251,7 @@ class LoggedTable:
 
         Raises:
             InvalidParameter: Contexts or arms are empty, or a column is named twice.
-            InvalidData: This is no table, or a column is missing.
+            InvalidData: The argument is not a table, or a column is missing.
 
         Example:
             >>> from dpbandits.tables import Categories, Range
@@ -393,8 +396,8 @@ class LoggedTable:
     ) -> "LoggedTable":
         """Code a table whose columns have the types of `columns.kinds`.
 
-        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row counts
-        zero. The number of bounds alone decides whether the action has arms.
+        A value that cannot be read (missing, outside its bounds, an unknown arm) is no error: its row
+        contributes zero to all sums. The action has arms, and not a range, if `bounds` has no entry for it.
 
         Args:
             table: Values (n,) by column, as an array or `Coded`.
@@ -452,12 +455,12 @@ class LoggedTable:
 
     @cached_property
     def _rows(self) -> dict[str, Any]:
-        """`rows` with user ids parsed once, for all objects that learn from them."""
+        """Arguments `rows` with user ids parsed once, for all objects that learn from them."""
         users = self.rows["users"]
         return self.rows | {"users": None if users is None else Owners.of(users, count=len(users))}
 
     def rehearse(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> None:
-        """Check the arguments and the ids, without spending anything.
+        """Check the arguments and the user ids, without spending any epsilon.
 
         Raises:
             InvalidParameter, InvalidData: As for `ExploreThenCommit` and its `learn`.
@@ -471,7 +474,7 @@ class LoggedTable:
     def unsafe_left_out(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None
     ) -> dict[str, int]:
-        """Return how many rows will count zero (see `Shard.unsafe_rehearse`): raw data, like the table."""
+        """Return raw numbers of rows that will contribute zero; see `Shard.unsafe_rehearse`."""
         policy = self._policy(privacy, None, bound, horizon)
         return policy.shard().unsafe_rehearse(**self._rows_for(policy))
 
@@ -510,15 +513,15 @@ class LoggedTable:
         bound: float | None = None,
         uniform_contexts: bool = False,
     ) -> "PublishedTable":
-        """Spend the promise and return the function. Every call spends it again; see `publish_once`.
+        """Spend the promised epsilon and delta, and return the function; every call spends them again.
 
         Args:
             privacy: Total promise, including the law of contexts; delta above 0, except for marginal tables.
             horizon: Public largest number of rows that count, chosen without looking at the table.
-                Calibration depends on it, and not on the number of rows. In a longer table the first rows
-                count.
-            bound: Clipping bound of a weighted reward's distance from the middle of the range. Default the
-                distance of the ends, or `WEIGHTED_BOUND` times that for marginal tables with propensities.
+                Calibration depends on the horizon, and not on the number of rows. In a longer table only the
+                first rows count.
+            bound: Clipping bound of a weighted reward's distance from the middle of the range. Default: half
+                the width of the range, or `WEIGHTED_BOUND` times that for marginal tables with propensities.
             uniform_contexts: True to spend nothing on the law of contexts and declare it uniform; only for
                 features.
         """
@@ -552,7 +555,11 @@ class LoggedTable:
         )
 
     def covered(self, privacy: JointDP, *, uniform_contexts: bool = False) -> ReleaseName:
-        """Return `release_under`. Raises `InvalidParameter` if promise and option do not fit it."""
+        """Return the kind of release under a promise, after checking that promise and option fit it.
+
+        Raises:
+            InvalidParameter: They do not fit.
+        """
         found = self.release_under(privacy)
         if found == "features" and privacy.delta == 0.0:
             raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
@@ -563,7 +570,7 @@ class LoggedTable:
     def cost(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None, uniform_contexts: bool = False
     ) -> Cost:
-        """Return the largest cost of `publish` with these arguments. It is charged before noise is drawn.
+        """Return a bound on the cost of `publish` with these arguments, to be charged before noise is drawn.
 
         For marginal tables the noise depends on bound and horizon, and so does the cost.
         """
@@ -617,7 +624,7 @@ class LoggedTable:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published function with the names of the table that it was learned from; all of it is public.
+    """Published function with the names in the table from which it was learned; all of it is public.
 
     Attributes:
         function: Function over actions and contexts.
@@ -656,16 +663,16 @@ class PublishedTable:
 
     @property
     def words(self) -> dict[str, Set[str]]:
-        """Texts by column that are values of it, although they mean a missing value elsewhere."""
+        """Texts by column that are valid values there, although elsewhere they mean a missing value."""
         columns = {} if self.function.menu is None else self.function.menu.contexts.columns
         known: dict[str, Set[str]] = {name: column.words for name, column in columns.items()}
         return {**known, self.action: frozenset(self.arms or ())}
 
     def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
-        """Return contexts of a table as the function takes them: (n, d), or columns if there is a menu.
+        """Return contexts of a table as the function takes them: an array (n, d), or columns with a menu.
 
-        With `clip`, values outside their bounds are clipped, as in learning with it. With a menu the schema
-        decides what is clipped.
+        With `clip`, values outside their bounds are clipped, as in learning with `clip`. With a menu, the
+        schema determines which values are clipped.
         """
         if self.function.menu is not None:
             return {name: table[name] for name in self.contexts}
@@ -707,11 +714,11 @@ class PublishedTable:
 
     @property
     def release_id(self) -> str:
-        """Digest of the manifest, and so of every file."""
+        """Digest of the manifest, which depends on every file."""
         return hashlib.sha256(self.to_files()[_MANIFEST]).hexdigest()
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the files of `to_files()` to a new folder, durably, and all or none.
+        """Write the files of `to_files()` to a new folder, durably; a failure leaves no folder.
 
         Raises:
             InvalidParameter: The path already exists.
@@ -731,7 +738,7 @@ class PublishedTable:
         """Read a folder that `save` wrote.
 
         Raises:
-            CorruptState: Files are damaged, come from several releases, or have no names.
+            CorruptState: Files are damaged or come from several releases, or the names are missing.
         """
         folder = Path(directory)
         try:
@@ -798,7 +805,7 @@ def _texts(values: object) -> list[str]:
 
 
 def _by_values(column: ArrayLike | Coded) -> Coded:
-    """Return a column coded by its distinct cells; equal values may be written differently."""
+    """Return a column coded by its distinct values; equal values may be spelled differently."""
     if isinstance(column, Coded):
         return column
     cells = array_of(column, flat=True).astype(np.object_).tolist()
@@ -821,7 +828,7 @@ def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
 
 
 def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
-    """Return the declared names of arms, or all that the table has."""
+    """Return the declared names of arms, or all names in the table if none were declared."""
     if declared is not None:
         names = list(declared)
         if len(set(names)) != len(names) or not all(names):

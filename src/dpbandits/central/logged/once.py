@@ -1,11 +1,13 @@
 """Learning from a table once: one charge, one draw of noise and one folder, also after interruptions.
 
-Beside the public folder OUT there is OUT.private, of mode 0700. It holds a secret key, and under it the
-fingerprint of table and options, which tells a repetition of this run from another run. Nobody else may read
-it, since the key allows testing guesses of the table. Steps, each on disk before the next:
+The public folder OUT has a companion OUT.private, of mode 0700. It contains a secret key and, computed with
+the key, the fingerprint of table and options, which distinguishes a repetition of this run from another run.
+Nobody else may read OUT.private, since the key allows testing guesses of the table. The steps are, each on
+disk before the next:
 
 1. The run gets a random name, stored in OUT.private.
-2. The ledger's account pays for everything at once, under that name. The charge holds the certificates of the
+2. The ledger's account pays for everything at once, under that name. The charge holds the certificates of
+the
    context histogram and the release; a bare account is charged the promise. See `cost_of_publishing`.
 3. Noise is drawn, and all files of the release are written to OUT.private/release.
 4. The ledger witnesses the release's digest under that name, and OUT.private records it.
@@ -13,12 +15,12 @@ it, since the key allows testing guesses of the table. Steps, each on disk befor
 
 A repetition of the same run continues after the last finished step:
 
-- after 1 or 2, it is charged under the same name, so once, and draws noise; earlier noise was never
-  published;
+- after 1 or 2, it charges under the same name, so only once, and draws noise; noise of the interrupted run
+  was never published;
 - after 3 or 4, it uses the noise that was drawn;
 - after 5, it reads OUT.
 
-A run whose release was recorded and is lost is refused. Another run for the same OUT is refused at once. If
+A run whose release was recorded but is lost is refused. Another run for the same OUT is refused at once. If
 there is a ledger, only one of two copies of OUT.private reaches step 5.
 """
 
@@ -66,18 +68,19 @@ def publish_once(
     uniform_contexts: bool = False,
     account: Account | None = None,
 ) -> PublishedTable:
-    """Spend the promise, or continue this run where it stopped, and write the release to a folder.
+    """Publish a table's function to a folder, or continue this run where it was interrupted.
 
     Args:
         log: Table to learn from.
         directory: Folder OUT; missing, empty, or written by the same run.
         privacy, horizon, bound, uniform_contexts: As for `LoggedTable.publish`.
-        account: Account charged for everything at once, before noise is drawn.
+        account: Account that is charged for everything at once, before noise is drawn.
 
     Raises:
         InvalidParameter: The folder belongs to another run; nothing was charged.
-        BudgetExceeded: The account cannot pay for everything; nothing was charged and nothing drawn.
-        StateError: Another process works on it, others may write to OUT.private, or the release is lost.
+        BudgetExceeded: The account has too little budget; nothing was charged and nothing drawn.
+        StateError: Another process works on the folder, other users may write to OUT.private, or the release
+            is lost.
         ForkedState: Another copy of OUT.private has made its release.
     """
     ledger = witness_of(account)
@@ -146,7 +149,7 @@ _OTHER_RUN = (
 
 @dataclass(frozen=True)
 class _Run:
-    """Content of OUT.private: a name, a key, the fingerprint under it, and the release's digest if drawn."""
+    """Content of OUT.private: run name, key, fingerprint, and the release's digest if it was drawn."""
 
     name: str
     key: str
@@ -171,7 +174,7 @@ class _Run:
 
 
 def _complete_release(staged: Path) -> PublishedTable | None:
-    """Return the release that was written before an interruption, if it is complete."""
+    """Return the release in a folder that was written before an interruption; None if it is incomplete."""
     with suppress(CorruptState):
         return PublishedTable.load(staged)
     return None
@@ -184,7 +187,7 @@ def _known(published: PublishedTable, run: _Run) -> PublishedTable:
 
 
 def _witnessed(published: PublishedTable) -> PublishedTable:
-    """Return a copy whose statement says that a ledger lets only one copy of the run continue."""
+    """Return a copy whose statement says that the ledger lets only one copy of the run continue."""
     found = published.function.guarantee
     unchecked = one_copy(witnessed=False)
     stated = (one_copy(witnessed=True) if one == unchecked else one for one in found.assumptions)

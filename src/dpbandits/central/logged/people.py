@@ -1,8 +1,8 @@
 """Conversion of `contexts=Schema(...)` and `arms=[...]` to cells, for `ExploreThenCommit`.
 
 Every range of the schema, scaled to [0, 1], is divided into equal bins. Their number is chosen so that all
-columns together have few cells. Every category is its own cell. The law of contexts is not known and assumed
-uniform.
+columns together have few cells. Every category is its own cell. The law of contexts is not known, and is
+assumed to be uniform.
 """
 
 import math
@@ -41,19 +41,19 @@ CELLS = 24
 """Number of bins of a continuous action, and of one context column; fewer if there are several columns."""
 
 MOST_CONTEXT_CELLS = 600
-"""Largest number of cells of all context columns together when the number of bins is chosen."""
+"""Largest number of cells of all context columns together that the chosen number of bins gives."""
 
 ARM_CORRELATION = 0.05
 """Prior correlation of two arms at one context. It is small because arms are compared with each other.
 
-On tuning tables of two and three columns, .7 in its place earned .02 to .03 less.
+On tuning tables of two and three columns, a correlation of .7 earned .02 to .03 less.
 """
 
 _TURNS = 1 << 12
-"""Number of points on a cycle that are counted to find the cells that its circle crosses."""
+"""Number of points on a cycle's circle from which the cells that the circle crosses are found."""
 
 MOST_CONTEXTS = 1 << 14
-"""Largest possible number of cells of all context columns together."""
+"""Largest number of cells of all context columns together; more raise an error."""
 
 
 def people_menu(
@@ -113,7 +113,7 @@ def cells_of(
 
 
 def law_or_schema(config: Mapping[str, Any]) -> ContextLaw | Schema:
-    """Return the contexts of a configuration."""
+    """Return the contexts that a configuration holds: a `Schema` or a `ContextLaw`."""
     return Schema.from_config(config) if config.get("type") == "Schema" else ContextLaw.from_config(config)
 
 
@@ -132,12 +132,12 @@ def actions_in(config: Mapping[str, Any]) -> CellMeasure | Actions:
 
 
 def bins_a_side(ranges: int, *, taken: int = 1) -> int:
-    """Return the number of bins of each of several ranges, beside `taken` cells of categories."""
+    """Return the number of bins of each of several ranges, if categories already give `taken` cells."""
     return max(2, min(CELLS, int((MOST_CONTEXT_CELLS / taken) ** (1.0 / max(1, ranges)))))
 
 
 def law_of(menu: Menu) -> ContextLaw:
-    """Return cells of encoded contexts, all equally likely.
+    """Return the uniform law on cells of encoded contexts.
 
     Raises:
         InvalidParameter: There are more than `MOST_CONTEXTS` cells.
@@ -161,7 +161,7 @@ def law_of(menu: Menu) -> ContextLaw:
 
 
 def _cells_of_column(column: Column, side: int) -> CellMeasure:
-    """Return equal bins of every coordinate: equally likely, or for a cycle by the share of its circle."""
+    """Return equal bins of a column's coordinates, weighted equally, or for a cycle by its circle."""
     line = CellMeasure.uniform(low=0.0, high=1.0, cells=side)
     if not isinstance(column, Cycle):
         return line
@@ -176,6 +176,6 @@ def measure_of(menu: Menu) -> CellMeasure:
 
 
 def people_kernel(menu: Menu, *, correlation: float, lengthscale: float = LENGTHSCALE) -> Kernel:
-    """Return a kernel over (arm, context): similar contexts, and arms with this correlation."""
+    """Return a kernel over (arm, context): smooth in contexts, with the given correlation between arms."""
     contexts = context_kernel(menu.contexts.domain, lengthscale=lengthscale, first=1)
     return Indicator(correlation=correlation, columns=(0,)) * contexts

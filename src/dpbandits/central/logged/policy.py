@@ -3,17 +3,19 @@ r"""Explore uniformly, then answer privately, or publish the whole function once
 Implements uniform sampling with covariance approximation (Pavlovic2025, Algorithm 1) in its population
 form. It departs from the paper (as printed in `dpbandits.central.published.pavlovic2025`) as follows:
 
-- The covariance of the approximating set is replaced by the one it approximates. It is diagonal in the kernel
-  operator's eigenbasis, so that cost depends on the number of cells and not of rounds.
+- The covariance of the approximating set is replaced by the covariance that it approximates. This is
+  diagonal in the kernel operator's eigenbasis, so the cost depends on the number of cells and not on that of
+  rounds.
 - Rewards have a public cap per cell. The range sensitivity of the scores is computed exactly, instead of
   2 B sup sigma-bar^2, which is 2 to 5 times larger.
 - Answers are drawn by permute-and-flip instead of the exponential mechanism.
 - The ridge follows a rule that is fixed before data.
 - `publish()` releases the whole function once, at (epsilon, delta), for any number of predictions.
 
-Privacy: joint DP. The unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
-noise in three places: `answer`, `FunctionRelease.release`, and `TableRelease.release` for marginal tables,
-which are the default for contexts and arms.
+Privacy: joint DP. The unit is one user's whole contribution of at most `rounds_per_user` rows. Noise is
+added
+to raw data in three places: `answer`, `FunctionRelease.release`, and `TableRelease.release` for marginal
+tables, which are the default for contexts and arms.
 """
 
 import warnings
@@ -92,7 +94,7 @@ _RELEASED = ("released_mean", "released_sd", "released_cuts")
 
 @dataclass(frozen=True)
 class Answer:
-    """The best action at a context, from a private choice.
+    """Action that was chosen privately as the best at a context.
 
     Attributes:
         index: Index of the action's cell.
@@ -377,7 +379,7 @@ class ExploreThenCommit(KeptPolicy):
             self._enter_release(self._uses()[0], 0)
 
     def _of_tables(self, *, of_cells: bool) -> Menu:
-        """Return the menu of contexts and arms; raise InvalidParameter if tables do not fit the arguments."""
+        """Return the menu of contexts and arms; raise `InvalidParameter` if marginal tables do not fit."""
         if self.menu is None:
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
         if of_cells or self.tuning.ridge is not None:
@@ -429,7 +431,7 @@ class ExploreThenCommit(KeptPolicy):
         return int(self.calibration.budget.answers) - self._answered
 
     def diagnostics(self) -> dict[str, Any]:
-        """Return public numbers."""
+        """Return public numbers about plans, noise and progress."""
         return {
             "policy": self.kind,
             "release": self.tuning.release,
@@ -474,18 +476,18 @@ class ExploreThenCommit(KeptPolicy):
     ) -> None:
         """Add rows; see `Shard.learn`. May be called any number of times.
 
-        Every row uses a place of the horizon and one of its user's. A row that cannot be read counts zero,
-        and surplus rows are dropped. No row keeps another from counting.
+        Every row counts towards the horizon and towards its user's largest number of rows. A row that cannot
+        be read contributes zero, and surplus rows are dropped.
         """
         self._shard.learn(contexts, actions, rewards, propensities=propensities, users=users)
 
     @property
     def unsafe_left_out(self) -> dict[str, int]:
-        """Numbers of rows that counted zero because they are unreadable, or were dropped. Raw data."""
+        """Numbers of rows that were unreadable and contributed zero, or were dropped. They are raw data."""
         return self._shard.unsafe_left_out
 
     def shard(self) -> Shard:
-        """Return an empty shard: learn elsewhere, then `merge`."""
+        """Return an empty shard, which can learn rows on another machine before `merge`."""
         return self._shard.fresh()
 
     @in_turn
@@ -558,13 +560,13 @@ class ExploreThenCommit(KeptPolicy):
 
     @in_turn
     def publish(self) -> Any:
-        """Release the whole function, once; every call returns the same one.
+        """Return the whole function, released at the first call; later calls return the same function.
 
         Returns:
             A `PublishedCells`; for marginal tables a `PublishedPosterior`.
 
         Raises:
-            BudgetExceeded: No part of the promise is kept for it.
+            BudgetExceeded: No part of epsilon is reserved for publishing.
             ProtocolError: There are no rows yet; nothing was spent.
         """
         mechanism = self.calibration.release
@@ -597,7 +599,7 @@ class ExploreThenCommit(KeptPolicy):
 
     @property
     def _law(self) -> ContextLaw:
-        """Law of contexts in cells. Raises `ProtocolError` for marginal tables, which have none."""
+        """Law of contexts in cells; raises `ProtocolError` for marginal tables, which count contexts."""
         if not isinstance(self.contexts, ContextLaw):
             raise ProtocolError("marginal tables have no law of contexts: they count contexts")
         return self.contexts
@@ -641,10 +643,10 @@ class ExploreThenCommit(KeptPolicy):
         )
 
     def _spend(self, purpose: str, number: int) -> None:
-        """Charge everything that may be released, once, and enter this release into the log.
+        """Charge the account for everything that may be released, once, and log this release.
 
-        A policy that paid in parts could find the account empty halfway: an accountant may have enough for
-        the release but not for answers.
+        If parts were charged separately, the account could be empty halfway, for example after the release
+        and before the answers.
         """
         uses = {one.purpose: one for one in self._uses()}
         if self._holder.charged:
@@ -677,7 +679,7 @@ class ExploreThenCommit(KeptPolicy):
         }
 
     def _design_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the tables that rows are summed in."""
+        """Return the tables in which rows are summed, as an array for a saved state."""
         release = self.calibration.release
         return {"design": release.design.to_array()} if isinstance(release, TableRelease) else {}
 

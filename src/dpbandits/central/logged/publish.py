@@ -1,8 +1,9 @@
 """Release of a whole regression function, once: exact integer projections, calibrated noise, a posterior.
 
-The features sqrt(h) psi(w) are rounded to integers V(w), so the statistic sum_rows y V(w) is an exact integer
-vector. A row changes it by at most cap(w) |V(w)|. Replacing the k rows of one user therefore changes it by at
-most 2 k max_w cap(w) |V(w)|. No term for rounding is needed: sensitivity and statistic use the same integers.
+The features sqrt(h) psi(w) of cell w (see `estimator`) are rounded to integers V(w), so the sum of y V(w)
+over rows with rewards y is an exact integer vector. A row changes it by at most cap(w) |V(w)|, so replacing
+the k rows of one user changes it by at most 2 k max_w cap(w) |V(w)|. No term for rounding is needed:
+sensitivity and statistic use the same integers.
 """
 
 import math
@@ -30,7 +31,7 @@ __all__ = ["FunctionRelease"]
 
 @dataclass(frozen=True, eq=False)
 class FunctionRelease:
-    """The mechanism that releases sqrt(h) psi^T s with noise.
+    """Mechanism that releases the projections sqrt(h) psi^T s of cell sums s with Gaussian noise.
 
     Args:
         plan: Ridge and caps.
@@ -78,32 +79,32 @@ class FunctionRelease:
         return sigma, certificate
 
     def release(self, sums: IntArray) -> IntArray:
-        """Return the noisy integer vector (m,) of cell sums (n,). Raw data meets noise here."""
+        """Return the integer projections (m,) of cell sums (n,) with noise, which is added here."""
         vectors, _ = self._integers
         exact = exact_products(vectors.T, sums)
         return exact + self.noise.integer_gaussian(self.calibration[0], len(exact))
 
     @property
     def noise_sd(self) -> float:
-        """Standard deviation of the noise of sqrt(h) psi^T s, in units of the reward bound."""
+        """Standard deviation of the noise of a projection sqrt(h) psi^T s, in units of the reward bound."""
         return self.calibration[0] * self._integers[1] * REWARD_UNIT
 
     def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, FloatArray]:
-        """Return mean and sd (A, C) in reward units, from one release alone: post-processing."""
+        """Return mean and standard deviation (A, C) of rewards, computed from one release alone."""
         prior = CoefficientPosterior.prior(self.plan.estimator.features.eigenvalues)
         return self.tables(self.update(prior, released), reference=reference, bound=bound)
 
     def tables(
         self, posterior: CoefficientPosterior, *, reference: float, bound: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and sd (A, C) in reward units: post-processing. Clipping counts as scatter."""
+        """Return mean and standard deviation (A, C) of rewards; the latter includes clipping."""
         estimator = self.plan.estimator
         mean, sd = posterior.tables(estimator.features, estimator.n_actions)
         clipped = clip_loss(self.plan.caps).reshape(mean.shape)
         return reference + bound * mean, bound * np.sqrt(sd**2 + clipped)
 
     def update(self, posterior: CoefficientPosterior, released: IntArray) -> CoefficientPosterior:
-        """Return the posterior of the coefficients after a release: post-processing."""
+        """Return the posterior of the coefficients given a release."""
         estimator = self.plan.estimator
         root = np.sqrt(estimator.shrinkage)
         projections = released * (self._integers[1] * REWARD_UNIT) / root
@@ -112,7 +113,7 @@ class FunctionRelease:
         )
 
     def record(self, *, bound: float = 1.0) -> MechanismRecord:
-        """Describe the noise, for the guarantee.
+        """Return the description of the noise, for the guarantee.
 
         Args:
             bound: largest distance of a reward from the public reference, in reward units.

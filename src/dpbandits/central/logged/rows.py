@@ -1,7 +1,7 @@
 """`Shard`: checks rows, and adds them to integer cell sums, on one machine.
 
-A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit` are merged by adding
-integers, so that any split of the rows gives the same sums, bit for bit.
+A shard has raw statistics and no mechanism. Shards of one `ExploreThenCommit` are merged by adding integers,
+so any division of the rows among shards gives the same sums, bit for bit.
 """
 
 import math
@@ -46,14 +46,17 @@ ROWS_AT_ONCE = 4096
 
 
 def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
-    """Raise `InvalidParameter` for more cells than integer sums are exact over."""
+    """Raise `InvalidParameter` if there are more cells than exact integer sums allow."""
     cells = actions.size * contexts.size
     if cells > MOST_CELLS:
         raise InvalidParameter(f"{cells} cells: integer sums are exact up to {MOST_CELLS}; use coarser bins")
 
 
 def reference_of(reference: float | None, span: RewardRange) -> tuple[float, float]:
-    """Return the reward that others are centred at (default the middle), and their largest distance."""
+    """Return the reference that is subtracted from rewards, and the largest distance of a reward from it.
+
+    The default reference is the middle of the range.
+    """
     centre = span.middle
     if reference is not None:
         centre = _checks.number(reference, name="reference", minimum=-math.inf, exclusive=False)
@@ -76,12 +79,12 @@ def one_row(context: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowRules(ABC):
-    """Base class: public bounds and caps that all shards of one `ExploreThenCommit` share.
+    """Base class of the rules by which all shards of one `ExploreThenCommit` turn rows into sums.
 
     Args:
-        actions: Public cells, and the law that actions were drawn from.
+        actions: Public cells, and the law from which actions were drawn.
         reward_range: Public range (low, high).
-        reference: Reward that others are centred at.
+        reference: Public reward that is subtracted from rewards.
         bound: Clipping bound B of a row's weight times its centred reward.
         horizon: Largest total number of rows.
         rounds_per_user: Largest number of rows of one user.
@@ -108,7 +111,7 @@ class RowRules(ABC):
         rewards: ArrayLike,
         propensities: ArrayLike | None,
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return rows for `entries`: cells, values in units of the bound, and which can be read (n,).
+        """Return n rows for `entries`: cells, values in units of the bound, and a mask (n,) of readable rows.
 
         A row cannot be read if its context or action is outside the public cells, its propensity outside (0,
         1], its reward outside the range, or anything is missing. Such a row has the value zero.
@@ -118,13 +121,13 @@ class RowRules(ABC):
         """
 
     def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return cells (n,) or (n, r) that a few rows of `coded` add to, and the values that they add."""
+        """Return the cells (n,) or (n, r) to which n coded rows add, and the values that they add."""
         return cells, values
 
     def weighted(
         self, count: int, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return action cells (n,), weighted rewards (n,) as for `coded`, and which of these can be read.
+        """Return action cells (n,), weighted rewards (n,) in units of the bound, and a mask of readable rows.
 
         Args:
             count: Number of contexts.
@@ -153,7 +156,7 @@ class RowRules(ABC):
         return self.actions.weights[cells], 1.0
 
     def _action_cells(self, actions: Any) -> IntArray:
-        """Return the cells (n,) of actions, -1 for an action in no cell.
+        """Return the cells (n,) of actions, with -1 for an action that is in no cell.
 
         Actions are labels if there is a menu, and points (n,) or (n, d) of any type otherwise.
         """
@@ -177,7 +180,7 @@ class CellRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return cells (n,), weighted rewards (n,) in units of the bound, and which can be read (n,)."""
+        """Return cells (n,), weighted rewards (n,) in units of the bound, and a mask of readable rows."""
         if self.menu is None:
             found = contents(contexts, name="contexts", width=self.contexts.dim)
         else:
@@ -190,12 +193,12 @@ class CellRules(RowRules):
 
 
 class Shard:
-    """Learns from rows, and can be merged into other shards. All of its content is raw data.
+    """Sums of rows on one machine, which can be merged into other shards. All of it is raw data.
 
     Args:
         rules: Rules that all shards share.
-        lineage: Lineage of the `ExploreThenCommit` it belongs to.
-        salt: Secret key of the users' digests, shared by all shards.
+        lineage: Lineage of the `ExploreThenCommit` to which the shard belongs.
+        salt: Secret key of the users' digests, the same for all shards.
     """
 
     def __init__(self, rules: RowRules, *, lineage: str, salt: bytes | None = None) -> None:
@@ -210,7 +213,7 @@ class Shard:
 
     @property
     def rows_brought(self) -> int:
-        """Number of rows that `learn` was given, here and in merged shards: public."""
+        """Public number of rows that were passed to `learn`, here and in merged shards."""
         return int(self.cells.rounds + self._left_out[1])
 
     def fresh(self) -> "Shard":
@@ -271,13 +274,13 @@ class Shard:
         propensities: ArrayLike | None = None,
         users: Sequence[object] | Owners | None = None,
     ) -> dict[str, int]:
-        """Return what `learn` would leave out for these rows first, and raise its errors. Learns nothing."""
+        """Return the numbers of rows that a first `learn` would leave out, or raise its errors."""
         cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
         kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
         return _named(_left_out(kept, readable))
 
     def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
-        """Return which rows count (n,), for users who had this many rows before."""
+        """Return a mask (n,) of rows that count, given the numbers of rows that their users had before."""
         kept = np.ones(count, dtype=np.bool_)
         if self.rules.user_ids:
             kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)
@@ -286,18 +289,19 @@ class Shard:
 
     @property
     def unsafe_left_out(self) -> dict[str, int]:
-        """Numbers of rows that counted zero because they are unreadable, or were dropped. Raw data."""
+        """Numbers of rows that were unreadable and contributed zero, or were dropped. They are raw data."""
         return _named(self._left_out)
 
     def merge(self, other: "Shard") -> None:
         """Add another shard of the same `ExploreThenCommit`.
 
-        Sums cannot give a row back. Put all rows of one user into one shard, which then drops surplus rows. A
-        shard that would give a user more rows than the noise covers is refused as a whole.
+        A row cannot be removed from sums. So put all rows of one user into one shard, which then drops
+        surplus rows. A shard with which a user would have more rows than the noise covers is refused as a
+        whole.
 
         Raises:
             IncompatibleState: The shard belongs to another object.
-            HorizonExceeded: Together they have too many rows.
+            HorizonExceeded: Both shards together have too many rows.
             ContributionExceeded: A user has too many rows, or the shard, or a part of it, was merged before.
         """
         if other.lineage != self.lineage:
@@ -326,12 +330,12 @@ class Shard:
         self.cells, self._left_out = grown, self._left_out + other._left_out
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the raw sums, mode 0600: protect the file like the data."""
+        """Write the raw sums to a file of mode 0600. Protect it as you protect the data."""
         state = State(kind=_KIND, version=1, lineage=self.lineage, position=0, arrays=self.arrays())
         write_state(path, state)
 
     def load_sums(self, path: str | PathLike[str]) -> "Shard":
-        """Return a shard that `save` wrote, with this one's rules.
+        """Return a shard from a file that `save` wrote, with the rules of this shard.
 
         Raises:
             IncompatibleState: The file belongs to another object.

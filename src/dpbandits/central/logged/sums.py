@@ -26,24 +26,24 @@ __all__ = [
 
 REWARD_BITS = 20
 REWARD_UNIT = 2.0**-REWARD_BITS
-"""Unit in which rewards are counted, relative to their bound."""
+"""Size of a reward of one integer unit, as a share of the reward bound."""
 
 WEIGHT_BITS = 18
-"""Number of bits that influences and features are rounded to."""
+"""Number of bits to which influences and features are rounded."""
 
 MOST_ROUNDS = 2**24
-"""Largest number of rows: sums of this many rewards times weights stay inside int64."""
+"""Largest number of rows; sums of this many rewards times weights fit into int64."""
 
 _LIMB_BITS = 16
 _LIMBS = 3
 MOST_CELLS = 2**17
-"""Largest number of cells: products over more cells would not be exact."""
+"""Largest number of cells, so that products over all cells are exact."""
 
 _CHUNK = 1 << 18
 
 
 def integer_caps(caps: FloatArray) -> IntArray:
-    """Return caps (n,) in (0, 1] as integers, rounded down."""
+    """Return caps (n,) in (0, 1] as integers in units of `REWARD_UNIT`, rounded down."""
     return np.floor(np.clip(caps, 0.0, 1.0) * 2.0**REWARD_BITS).astype(np.int64)
 
 
@@ -84,7 +84,7 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RewardSums:
-    """Sums of clipped rewards per cell, for every cap in use. Raw statistics, never to be shown.
+    """Sums of clipped rewards in n cells, for each of k sets of caps. They are raw statistics.
 
     Adding rows returns a new object, so that an interruption cannot count a row in part.
 
@@ -112,7 +112,7 @@ class RewardSums:
         return f"RewardSums(caps={self.caps.shape})"
 
     def with_rows(self, cells: IntArray, rewards: FloatArray) -> "RewardSums":
-        """Return the sums with rewards (n,) in [-1, 1] (larger ones are clipped) added at cells (n,).
+        """Return the sums with rewards (n,), clipped to [-1, 1], added at cells (n,).
 
         Cells and rewards may both have shape (n, r): a row then adds to r different cells.
 
@@ -132,7 +132,11 @@ class RewardSums:
         return RewardSums(self.caps, grown, self.rounds + len(cells))
 
     def merged(self, other: "RewardSums") -> "RewardSums":
-        """Return the sums of this shard and another."""
+        """Return the sum of these and another shard's sums.
+
+        Raises:
+            IncompatibleState: The other shard has other caps.
+        """
         if not np.array_equal(self.caps, other.caps):
             raise IncompatibleState(
                 "the other shard was set up with other caps: shards share one configuration"

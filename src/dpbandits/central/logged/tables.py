@@ -119,22 +119,22 @@ __all__ = ["TableCalibration", "TableRelease", "TableRules", "expected_loss"]
 _UNITS = round(1.0 / REWARD_UNIT)
 
 WIDER, BIAS, BIAS_OF_MISFIT = 1.6, 0.045, 2.0
-"""Constants of a released standard deviation.
+"""Constants by which the standard deviations of a published function are widened.
 
-The posterior's is multiplied by the first. A bias is added: the second, in widths of the reward range, plus
-the third times the tables' misfit. Chosen on tuning tables so that nineteen of twenty expected rewards lie
-within two deviations.
+The posterior's deviation is multiplied by the first. A bias is added: the second, in widths of the reward
+range, plus the third times the tables' misfit. The constants were chosen on tuning tables so that nineteen
+of twenty expected rewards lie within two deviations.
 """
 
 SURE, LEAST_ROWS = 2.0, 0.01
-"""Thresholds for the number of rows that counts tell.
+"""Thresholds for the number of rows that is estimated from noisy counts.
 
-Counts below the horizon are believed if they fall short by the first number of deviations. The number is at
-least the second share of the horizon.
+The estimate replaces the horizon if it is smaller by the first number of noise deviations. It is at least
+the second number times the horizon.
 """
 
 EXPECTED_SHARE = 0.5
-"""Share of the prior variance used for expected errors; functions on tuning tables are that much smaller."""
+"""Share of the prior variance used for expected errors, as functions on tuning tables are smaller by it."""
 
 REMAINDER = 0.06
 """Standard deviation of the part of a reward function beyond main effects and pairs, for expected errors.
@@ -143,26 +143,26 @@ The unit is the width of the reward range. Chosen on tuning tables.
 """
 
 PAIR_ERROR = 0.3
-"""Largest noise with which pairs of columns are counted.
+"""Largest noise at which pairs of columns are counted.
 
 It is the deviation of a count's noise, as a share of the users in one of `PAIR_CELLS` equal cells.
 """
 
 FEWEST_TABLES = 2
-"""Smallest number of tables with which columns that the search left out get one, under Gaussian noise."""
+"""Smallest number of tables with which, under Gaussian noise, columns without a table get one."""
 
 PAIR_CELLS = 16
 """Number of cells of a pair of ranges in a table of counts, with more than three columns."""
 
 FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), (1 << 20, 1 << 22)
-"""Fine levels of a range that rows are summed in, and limits on the number of entries.
+"""Possible numbers of fine levels of a range in which rows are summed, and limits on the entries.
 
-The largest number of levels is used with which sums and counts have at most this many entries (8 MiB, and
-32 MiB if tables share columns).
+The largest number of levels is used with which sums and counts have at most the first limit of entries (8
+MiB), or the second if tables share columns (32 MiB).
 """
 
 PAIRED_BINS, MOST_PAIRED = (12, 8, 6, 4), 1536
-"""Bins of a range if every pair of columns has a reward table, and most cells of all these tables together.
+"""Numbers of bins of a range if every pair of columns has a reward table; largest number of their cells.
 
 The largest number of bins is used that noise allows.
 """
@@ -181,7 +181,7 @@ added up from fine levels.
 """
 
 SQUARES, SQUARES_AN_ARM = 25, 8
-"""Number of matrices of an arm's weights in memory at the same time.
+"""Numbers of matrices of the size of an arm's weights in memory at the same time.
 
 The first is for all arms together while tables are read; the second is for each arm when the function is
 saved. Measured with five columns of 200 categories, 2 and 30 arms.
@@ -193,18 +193,18 @@ EXPECTED_PEOPLE, EXPECTED_DRAWS = 400, 24
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableRelease:
-    """The mechanism that releases the tables of a log, and the computation of the function from them.
+    """Mechanism that releases the tables of a log, and computation of the function from them.
 
     Args:
         menu: Contexts and arms.
         horizon: Number N of rows.
         reward_range: Public range (low, high).
-        bound: Bound of rewards less the reference, in reward units.
+        bound: Bound of a reward's distance from the reference, in reward units.
         privacy: Promise.
         noise: Noise source.
         seed: Seed of the public coins.
-        given: Tables that rows are summed in; None for those that are expected to be most informative. A
-            state saves them, as another processor may find others.
+        given: Tables in which rows are summed; None for the tables that are expected to be most informative.
+            A state saves them, as another processor may find other tables.
     """
 
     menu: Menu
@@ -274,7 +274,7 @@ class TableRelease:
         )
 
     def _most_counted(self, law: Law) -> int:
-        """Return a bound on the entries of counts with equal levels: a pair may have its reward table's."""
+        """Return a bound on the number of entries of counts with equal levels, for any design."""
         return law.most_cells + MOST_PAIRED - MOST_CELLS
 
     def _touched(self, entries: int, tables: int) -> int:
@@ -288,7 +288,7 @@ class TableRelease:
 
     @cached_property
     def _laws(self) -> tuple[TableNoise, VectorNoise | None]:
-        """Both kinds of noise, the second one for a single reward table."""
+        """Both kinds of noise (Laplace, Gaussian or None), the Gaussian one for a single reward table."""
         return self._laplace(self._plain_law), self._gaussian(self._plain_law, 1)
 
     def _variances(self, groups: int) -> tuple[float, float]:
@@ -314,7 +314,7 @@ class TableRelease:
 
     @cached_property
     def base(self) -> EffectFeatures:
-        """Features of an encoded context; if not all interactions fit, those of columns in one table."""
+        """Features of an encoded context; if not all interactions fit, only those of columns in one table."""
         every = _base(self.menu)
         if every.effects.all_pairs_fit(self.menu.n_arms):
             return every
@@ -332,7 +332,7 @@ class TableRelease:
 
     @cached_property
     def law(self) -> Law:
-        """Tables of counts. A pair of columns that a reward table holds is counted in its bins."""
+        """Tables of counts; a pair of columns in a reward table is counted in the bins of that table."""
         return replace(self._plain_law, design=self.design)
 
     @property
@@ -346,7 +346,7 @@ class TableRelease:
 
     @property
     def _variance(self) -> float:
-        """Variance of one row's contribution, in squared widths. Rows with larger weights vary more."""
+        """Variance of one row's contribution, in squared widths of the reward range."""
         return VARIANCE * max(1.0, 2.0 * self._unit)
 
     def records(self) -> tuple[MechanismRecord, ...]:
@@ -450,7 +450,7 @@ class TableRelease:
 
     @cached_property
     def _places(self) -> tuple[Design, Design]:
-        """Places of a row in fine levels: tables of sums, and tables of counts."""
+        """Tables of sums, and tables of counts, in fine levels, in which rows are summed."""
         return self._tables(self.fine, self.design)
 
     def _tables(self, sizes: tuple[int, ...], design: Design) -> tuple[Design, Design]:
@@ -476,7 +476,7 @@ class TableRelease:
         return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
-        """Return entries (n, q) of sums and (n, t) of counts that rows add to, by fine levels and arms."""
+        """Return the entries (n, q) of sums and (n, t) of counts to which rows add, by level and arm."""
         sums, counts = self._places
         found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)
         return found, self.n_rows * sums.n_cells + counts.locate(levels)
@@ -484,7 +484,7 @@ class TableRelease:
     # -- the release ------------------------------------------------------------------------------
 
     def release(self, sums: IntArray) -> IntArray:
-        """Release the tables from sums in units of 1/U and counts, (size,). Raw data meets noise here.
+        """Return the tables with noise, given raw sums in units of 1/U and counts, (size,).
 
         Returns:
             The sums in the cells of the design, the counts of every single column in fine levels, and the
@@ -516,12 +516,12 @@ class TableRelease:
         tables: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
         levels: Sequence[IntArray],
     ) -> IntArray:
-        """Return sums (r, cells) in the bins of tables, from sums (r, entries) in fine levels.
+        """Return sums (r, cells) in the bins of tables, added up from sums (r, entries) in fine levels.
 
         Args:
             sums: Sums of the same tables in fine levels.
             tables: Columns and bins of each table.
-            levels: Level of every fine level of every column.
+            levels: Level to which every fine level of every column belongs.
         """
         found, start = [sums[:, :0]], 0
         for columns, bins in tables:
@@ -536,7 +536,7 @@ class TableRelease:
         return np.concatenate(found, axis=1)
 
     def _cut(self, margins: IntArray) -> "_Cut":
-        """Return the levels of ranges, from the release of single columns: post-processing."""
+        """Return the levels of ranges, computed from the released counts of single columns."""
         effects, apart = self.base.effects, self._apart(margins, self.fine)
         people = self._rows_counted(apart)
         ends, levels, sums, laws = [], [], [], []
@@ -551,7 +551,7 @@ class TableRelease:
         return _Cut(ends, levels, sums, laws)
 
     def _apart(self, counts: IntArray, cells: Sequence[int]) -> list[FloatArray]:
-        """Return the released counts of users, table by table."""
+        """Return the released counts of users, as one array per table."""
         weight = self.shares.weight if isinstance(self.shares, VectorNoise) else 1
         return np.split(counts / weight, np.cumsum(cells)[:-1])
 
@@ -562,13 +562,13 @@ class TableRelease:
         return (arms, weights), (arms, weights, weights), (sum(self.base.effects.ordered), BINS - 1)
 
     def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, ...]:
-        """Return mean and factor of every arm's weights, and inner ends of the levels: post-processing.
+        """Return mean and factor of every arm's weights, and inner ends of the levels, from a release.
 
         The ends are shares of the ranges; see `shapes`.
 
         Args:
             released: Result of `release`.
-            reference, bound: Values that rows were summed with.
+            reference, bound: Reference and bound with which rows were summed.
         """
         cut = self._cut(released[self.n_rows * self.design.n_cells :][: sum(self.fine)])
         mean, factor = self._read(released, cut, reference, bound / self.reward_range.width)
@@ -679,7 +679,7 @@ class TableRelease:
         return np.asarray((uniforms * np.array(sizes)).astype(np.int64))
 
     def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
-        """Estimate the number of rows from noisy counts; the horizon unless the counts contradict it.
+        """Return the number of rows estimated from noisy counts; the horizon unless the counts contradict it.
 
         The counts of each table add up to the number of rows, with a noise variance in proportion to the
         number of cells. The totals are averaged with weights 1/variance.
@@ -693,11 +693,11 @@ class TableRelease:
 
 
 class _Cut(NamedTuple):
-    """Columns in the levels of the tables.
+    """Levels of all columns in the tables, and the users in them.
 
     Attributes:
         ends: Inner ends of each column's levels, as numbers of fine levels below them.
-        levels: Level of each column's fine levels.
+        levels: Level to which each fine level of each column belongs.
         sums: Noisy counts of users by level.
         laws: Shares of users by level.
     """
@@ -762,11 +762,11 @@ class TableRules(RowRules):
 
 @dataclass(frozen=True, eq=False)
 class TableCalibration:
-    """Everything that is fixed before data, like `Calibration`: one release, no answers.
+    """Calibration of one release of tables, without answers, fixed before any data; see `Calibration`.
 
     Attributes:
-        budget: Division of the promise: all of it is for the release.
-        release: Mechanism.
+        budget: Division of epsilon, all of which is for the release.
+        release: Mechanism that releases the tables.
         caps: Caps of all entries, (1, size).
     """
 
