@@ -50,7 +50,17 @@ if TYPE_CHECKING:
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
     from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
-    from dpbandits.tables import Actions, Categories, Cycle, DateRange, Ordered, Range, Schema, values
+    from dpbandits.tables import (
+        Actions,
+        Categories,
+        Cycle,
+        DateRange,
+        Ordered,
+        Products,
+        Range,
+        Schema,
+        values,
+    )
 
 __all__ = [
     "Actions",
@@ -65,6 +75,7 @@ __all__ = [
     "MemoryLedger",
     "Ordered",
     "Product",
+    "Products",
     "Range",
     "RewardRange",
     "RowDP",
@@ -110,6 +121,7 @@ __getattr__, __dir__ = lazy(
             "Cycle",
             "DateRange",
             "Ordered",
+            "Products",
             "Range",
             "Schema",
             "values",

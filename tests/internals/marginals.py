@@ -21,6 +21,7 @@ __all__ = [
     "kind",
     "noiseless",
     "planned",
+    "released",
     "sums_and_counts",
     "sums_of",
 ]
@@ -87,6 +88,12 @@ def sums_and_counts(policy, rows, design, *, number=0):
     """(K, C) sums and counts of a block, as drawn."""
     past = policy._kind.draw(number, rows, design, policy._kind.nothing())
     return past.blocks[-1].sums, past.blocks[-1].counts
+
+
+def released(policy, rows, design, *, number=0):
+    """Sums and counts of a block, and the sums of every arm if there are any, as drawn."""
+    one = policy._kind.draw(number, rows, design, policy._kind.nothing()).blocks[-1]
+    return [one.sums, one.counts, *([] if one.alone is None else [one.alone])]
 
 
 def sums_of(policy):

@@ -34,6 +34,7 @@ from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, flat_column
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.marginals.action_release import ActionRelease
+from dpbandits.central.marginals.product_release import ProductRelease
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.marginals.statement import changed_arms
 from dpbandits.central.published_function import PublishedPosterior
@@ -64,7 +65,7 @@ from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.sentences import in_order
 from dpbandits.state.holder import in_turn
 from dpbandits.state.release_log import ReleaseLog
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.columns import Column
 from dpbandits.tables.windows import Window
 
@@ -72,6 +73,8 @@ __all__ = ["GPBandit", "GPTuning"]
 
 
 def _marginals(setup: Setup) -> MarginalRelease:
+    if isinstance(setup.actions, Products):
+        return ProductRelease(setup)
     return MarginalRelease(setup) if setup.actions is None else ActionRelease(setup)
 
 
@@ -148,7 +151,7 @@ def kind_for(setup: Setup) -> KindName:
 
     | decision sets | kind |
     |---|---|
-    | contexts and `actions` | marginals |
+    | contexts and `actions`, or arms with features | marginals |
     | candidates, or none (the whole domain is offered), and delta is 0 | cells: the only pure kind for them |
     | any, with arguments that only features use | features |
     | contexts and arms without a kernel, and delta is 0 or `tables_hold` most columns | marginals |
@@ -211,7 +214,8 @@ class GPBandit(RoundPolicy):
 
     Args:
         contexts: Public columns of a user's context. An ask passes a context and returns one of the `arms`.
-        arms: Labels of the arms: strings, numbers or booleans, all different.
+        arms: Labels of the arms: strings, numbers or booleans, all different. Or `Products(table, ...)`, many
+            arms with public features, whose effects all arms share.
         actions: Numbers to choose from, instead of arms: `Range(1, 20, steps=20)`, a schema of one to three
             such columns, or `Actions(schema, value=...)`. Rewards are then outcomes, and the value of the
             predicted outcome is maximised.
@@ -270,6 +274,7 @@ class GPBandit(RoundPolicy):
     """
 
     kind = "central.GPBandit"
+    takes_products = True
     noise: NoiseSource
     privacy: JointDP
     features: Features
@@ -284,7 +289,7 @@ class GPBandit(RoundPolicy):
         self,
         *,
         contexts: Schema | None = None,
-        arms: Sequence[Label] | None = None,
+        arms: Sequence[Label] | Products | None = None,
         actions: Actions | Schema | Column | None = None,
         domain: domains.Domain | None = None,
         reward_range: RewardRange | tuple[float, float],
@@ -317,6 +322,11 @@ class GPBandit(RoundPolicy):
         if horizon is not None:
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = tuned(tuning, GPTuning)
+        products = None if self.menu is None else self.menu.products
+        if products is not None and (kernel is not None or tuning.release not in (None, "marginals")):
+            raise InvalidParameter(
+                "arms: products are learned with marginal tables: leave kernel= and release= out"
+            )
         if self.actions is not None and (kernel is not None or tuning.release not in (None, "marginals")):
             raise InvalidParameter(
                 "actions= are learned with marginal tables: leave kernel= and release= out"
@@ -342,7 +352,7 @@ class GPBandit(RoundPolicy):
             noise=self.noise,
             seed=self.seed,
             charged=self._holder.charged,
-            actions=self.actions,
+            actions=self.actions or products,
         )
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))

@@ -442,7 +442,9 @@ class PublishedPosterior(PublishedFunction):
         check_arms(self.features, self.domain, per_arm=self.menu is not None)
         actions, across = None if self.menu is None else self.menu.actions, self.features
         grid = None if actions is None else (actions.sizes, actions.ordered)
-        known = (across.sizes, across.ordered) if isinstance(across, ActionFeatures) else None
+        known = None
+        if isinstance(across, ActionFeatures) and across.rows is None:
+            known = across.sizes, across.ordered
         if grid != known:
             raise InvalidParameter("features: they are for another grid of actions")
         if set(self.window or ()) != set((actions and actions.window) or ()):

@@ -37,9 +37,10 @@ from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
 from dpbandits.state.live import Life, LiveFolder
 from dpbandits.state.witness import Payer, witness_of
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.actions import ActionCurve
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.products import arms_from_config
 from dpbandits.tables.windows import Window
 
 __all__ = ["RoundPolicy", "round_taken"]
@@ -69,7 +70,8 @@ class RoundPolicy(KeptPolicy):
     Args:
         domain: Public set in which every candidate row must lie.
         contexts: Public columns of a user's context; given instead of `domain`.
-        arms: Labels of the arms: texts, numbers or booleans, all different.
+        arms: Labels of the arms: texts, numbers or booleans, all different; or `tables.Products`, arms with
+            features.
         actions: Numbers to choose from; given instead of `arms`; see `tables.Actions`.
         reward_range, horizon, privacy, **options: See `KeptPolicy`.
 
@@ -78,6 +80,7 @@ class RoundPolicy(KeptPolicy):
         public_point: Public point of the domain (d,), recorded as the action of a refused round.
         features: Features whose weights the policy learns; None without features. Their basis is part of the
             saved state.
+        takes_products: True if the policy learns from features of arms.
     """
 
     features: Features | None = None
@@ -85,7 +88,9 @@ class RoundPolicy(KeptPolicy):
         **KeptPolicy.config_parsers,
         "contexts": Schema.from_config,
         "actions": Actions.from_config,
+        "arms": arms_from_config,
     }
+    takes_products: ClassVar[bool] = False
     _whole: Maximiser | None = None
 
     def __init__(
@@ -93,7 +98,7 @@ class RoundPolicy(KeptPolicy):
         *,
         domain: domains.Domain | None = None,
         contexts: Schema | None = None,
-        arms: Sequence[Label] | None = None,
+        arms: Sequence[Label] | Products | None = None,
         actions: Any = None,
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
@@ -101,6 +106,11 @@ class RoundPolicy(KeptPolicy):
         **options: Unpack[PolicyOptions],
     ) -> None:
         outcomes = RewardRange.of(reward_range) if actions is not None else None
+        if isinstance(arms, Products) and not self.takes_products:
+            raise InvalidParameter(
+                f"arms: {type(self).__name__} does not learn from features of arms: pass "
+                "arms=products.labels, or use central.GPBandit"
+            )
         self.menu = menu = Menu.of(domain, contexts, arms, actions, reward_range=outcomes)
         instead = "domain=Box(low=[0], high=[1]) or another domain"
         asked: Any = domain if menu is None else menu.domain
@@ -140,7 +150,9 @@ class RoundPolicy(KeptPolicy):
             other: tuple[str, ...] = ("contexts", "arms", "actions")
         else:
             other = ("domain", "actions" if self.menu.actions is None else "arms")
-        return {name: value for name, value in super().to_config().items() if name not in other}
+        found = {name: value for name, value in super().to_config().items() if name not in other}
+        products = None if self.menu is None else self.menu.products
+        return found if products is None else found | {"arms": products.to_config()}
 
     def __repr__(self) -> str:
         return self._shown(asked=self._book.asked)

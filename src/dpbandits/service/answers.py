@@ -113,6 +113,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "reward_range": Of(_ASKED["reward_range"], [float]),
             "contexts?": Of(_ASKED["contexts"], [dict]),
             "arms?": Of(_ASKED["arms"], [_LABEL]),
+            "products?": Named("ProductsRequest"),
             "actions?": Named("ActionsRequest"),
             "domain?": dict,
             "kernel?": dict,

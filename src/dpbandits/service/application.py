@@ -395,8 +395,10 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
     found = given(message)
     found["horizon"] = message.horizon
     found["settings"] = message.settings.model_dump()
-    if [message.arms, message.actions, message.domain].count(None) != 2:
-        raise Problem("invalid", "Send contexts and arms or actions, or a domain: one of them.")
+    if [message.arms, message.products, message.actions, message.domain].count(None) != 3:
+        raise Problem("invalid", "Send contexts and arms, products or actions, or a domain: one of them.")
+    if message.products is not None:
+        found["arms"] = list(policies.products_of(found["products"]).labels)
     if message.actions is not None:
         found["arms"] = list(policies.actions_of(found["actions"]).labels)
     return found

@@ -146,6 +146,16 @@ class WarmStartRequest(_Strict):
     disjoint: bool
 
 
+class ProductsRequest(_Strict):
+    """Arms with public features: `columns` describes the features, and `rows` has an object for every arm.
+    The field `name` of a row is the label of the arm.
+    """
+
+    name: str = "name"
+    columns: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    rows: Annotated[list[dict[str, Any]], Field(min_length=2, max_length=4096)]
+
+
 class ActionsRequest(_Strict):
     """Numbers to choose from: one to three columns `Range` (with `steps`), `Ordered` or `Categories`; a named
     `value` of the outcome, such as {"type": "Revenue", "price": "price", "cost": 2}; and a `shape`, such as
@@ -171,6 +181,7 @@ class PolicyRequest(_Strict):
     population: Name
     contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)] | None = None
     arms: Annotated[list[Label], Field(min_length=1, max_length=10_000)] | None = None
+    products: ProductsRequest | None = None
     actions: ActionsRequest | None = None
     domain: dict[str, Any] | None = None
     kernel: dict[str, Any] | None = None

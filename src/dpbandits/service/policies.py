@@ -17,7 +17,7 @@ from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
@@ -25,7 +25,7 @@ from dpbandits.service.engines import Engines, Kept, ServedBandit
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Actions, Products, Schema
 
 __all__ = [
     "actions_of",
@@ -74,6 +74,8 @@ def _built(
         arguments["contexts"] = Schema.from_config({"type": "Schema", "columns": columns})
         if "actions" in asked:
             arguments["actions"] = actions_of(asked["actions"])
+        elif "products" in asked:
+            arguments["arms"] = products_of(asked["products"])
         else:
             arguments["arms"] = asked["arms"]
     else:
@@ -106,6 +108,15 @@ def actions_of(asked: Mapping[str, Any]) -> Actions:
     names = ("value", "shape", "explore", "step")
     given = {name: asked[name] for name in names if asked.get(name) is not None}
     return Actions.from_config({"schema": {"type": "Schema", "columns": asked["columns"]}, **given})
+
+
+def products_of(asked: Mapping[str, Any]) -> Products:
+    """Return the products of a request; raise InvalidParameter if they are invalid."""
+    columns = Schema.from_config({"type": "Schema", "columns": asked["columns"]})
+    try:
+        return Products(asked["rows"], columns=columns, name=asked.get("name", "name"))
+    except InvalidData as error:  # the table is public, and so is the message
+        raise InvalidParameter(f"products: {error}") from None
 
 
 def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@
   `DateRange(first, last)` and `Cycle(period)`. It encodes the rows of a data frame as points. A column's
   `missing=` replaces missing values. `Schema.from_toml` reads a schema from text.
 - `Actions(schema, value=)` declares a grid of numbers to choose from; `values` has named values of an action.
+- `Products(table, columns=, name=)` reads arms with public features.
 - `Schema.check(frame)` counts in a `TableCheck` how the cells of test data are read.
 - `files` reads delimited text, Parquet and Arrow in blocks. Columns other than numbers become
   `coded.Coded`: distinct values, and the place of each row's value among them.
@@ -15,6 +16,7 @@ from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import ColumnCheck, TableCheck
 from dpbandits.tables.columns import Categories, Ordered, Range
 from dpbandits.tables.dates import Cycle, DateRange
+from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Cycle",
     "DateRange",
     "Ordered",
+    "Products",
     "Range",
     "Schema",
     "TableCheck",

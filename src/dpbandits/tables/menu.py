@@ -24,6 +24,7 @@ from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import Finding, TableCheck
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Fate, Ordered, Range
+from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 
 __all__ = ["Menu", "listed_arms"]
@@ -47,12 +48,13 @@ class Menu:
 
     Args:
         contexts: Public columns of a context.
-        arms: Labels of the arms; see `Arms`.
+        arms: Labels of the arms; see `Arms`. Or `Products`, arms with features.
         actions: Grid of actions, instead of arms.
         reward_range: Range of outcomes with which the value of actions is tried.
 
     Attributes:
         n_arms: Number of arms.
+        products: Features of the arms; None without features.
 
     Raises:
         InvalidParameter: `contexts` is not a schema, or has columns that are for actions only; a label is
@@ -71,7 +73,7 @@ class Menu:
         self,
         *,
         contexts: Schema,
-        arms: Sequence[Label] | Arms | None = None,
+        arms: Sequence[Label] | Arms | Products | None = None,
         actions: Actions | None = None,
         reward_range: RewardRange | None = None,
     ) -> None:
@@ -81,7 +83,9 @@ class Menu:
                 "contexts: Ordered and Range(steps=) are for actions: pass Range(low, high)"
             )
         self.actions = None if actions is None else actions.beside(contexts, reward_range)
-        self.contexts, self.arms = contexts, listed_arms(arms if actions is None else actions.arms)
+        self.products = arms if isinstance(arms, Products) else None
+        offered = actions or self.products
+        self.contexts, self.arms = contexts, listed_arms(arms if offered is None else offered.arms)
         self.n_arms = self.arms.n_arms
         self._codes = np.arange(self.n_arms, dtype=np.float64)
         self._kept: IntArray | None = None
@@ -90,7 +94,7 @@ class Menu:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the public arguments only: the functions in `_quick` cannot be pickled."""
-        chosen = {"arms": self.arms} if self.actions is None else {"actions": self.actions}
+        chosen = {"arms": self.products or self.arms} if self.actions is None else {"actions": self.actions}
         return partial(type(self), contexts=self.contexts, **chosen), ()
 
     @classmethod

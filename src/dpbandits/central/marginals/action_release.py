@@ -1,7 +1,7 @@
 """`ActionRelease`: marginal tables for contexts and a grid of actions; see `actions` for the derivation."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -111,18 +111,24 @@ class ActionRelease(MarginalRelease):
     """
 
     thompson_scale = 0.6
+    freedom: ClassVar[float] = FREEDOM
 
     _own: ActionFeatures
 
-    def _own_features(self) -> Features:
+    def _basis(self) -> ActionBasis:
         actions = self._setup.actions
-        basis = ActionBasis(tuple(actions.sizes), tuple(actions.ordered))
+        return ActionBasis(tuple(actions.sizes), tuple(actions.ordered))
+
+    def _own_features(self) -> Features:
+        basis = self._basis()
         base = EffectFeatures(domain=self._columns)
         if not base.effects.all_pairs_fit(self.arms):
             base = EffectFeatures(domain=self._columns, pairs=())
         across = ActionEffects.of(base.effects, basis)
         base = EffectFeatures(domain=self._columns, pairs=across.effects.pairs)
-        self._own = ActionFeatures(base=base, sizes=basis.sizes, ordered=basis.ordered)
+        self._own = ActionFeatures(
+            base=base, sizes=basis.sizes, ordered=basis.ordered, rows=basis.rows, alone=basis.alone
+        )
         return self._own
 
     def _own_reader(self, effects: Effects) -> Any:
@@ -176,7 +182,7 @@ class ActionRelease(MarginalRelease):
         base, bins = effect_features(self.features), int(self._rows(block).max()) + 1
         own = (law.factors[0] ** 2).sum(axis=1) / self._own.ratio**2
         first = self.says_nothing(posterior)
-        each = max(1.0, bins / FREEDOM)
+        each = max(1.0, bins / self.freedom)
         tables = best_design(
             base.effects,
             variance=self._own.across.of_contexts(own),

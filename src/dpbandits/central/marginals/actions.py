@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.marginals.learning import (
@@ -61,14 +62,18 @@ class ActionRule:
     Args:
         actions: Declared actions.
         low, width: Lower end and width of the range of outcomes.
+        clipped: True if predicted outcomes are clipped to the range.
     """
 
     actions: Any
     low: float
     width: float
+    clipped: bool = True
 
     def values(self, scores: FloatArray) -> FloatArray:
         """Return values (..., K) of outcomes 1/2 + scores (..., K), in widths of the range."""
+        if not self.clipped:
+            return scores
         means = self.low + self.width * np.clip(0.5 + scores, 0.0, 1.0)
         return np.asarray(self.actions.valued(means))
 
@@ -284,7 +289,7 @@ class ActionReader:
         centred: FloatArray,
         variance: float,
     ) -> Iterator[BinSums]:
-        """Yield the tables of every bin of actions.
+        """Yield the tables of every bin of actions, each followed by the sums of its actions alone.
 
         Within a bin, an error of a cell's count changes its sum by the mean of reward - centre, which is
         estimated from all the bin's sums. Centres follow the predictions after the first release; then the
@@ -318,4 +323,48 @@ class ActionReader:
             level = float(told.sums[one].sum()) / max(1.0, len(told.design.groups) * float(weight.sum()))
             sums = told.sums[one] + np.asarray(cells @ centred[:, here].sum(axis=1))
             off = error * float(np.clip(level, -0.5, 0.5)) * people[:, None] * shared
-            yield BinSums(own, covariance, sums, off)
+            found = BinSums(own, covariance, sums, off)
+            if told.alone is not None:
+                alone = told.alone[here] + centred[:, here].sum(axis=0)
+                found = self._with_actions(
+                    found, alone, told.sum_sd, cells, phi, given[:, here], here, variance, error
+                )
+            yield found
+
+    def _with_actions(
+        self,
+        found: BinSums,
+        sums: FloatArray,
+        sum_sd: float,
+        cells: csr_array,
+        phi: FloatArray,
+        own: FloatArray,
+        here: BoolArray,
+        variance: float,
+        error: float,
+    ) -> BinSums:
+        """Return a bin's tables with a row for each of its actions: the sum over all contexts.
+
+        The same rewards are in both, so their rows are correlated.
+
+        Args:
+            found: Tables of the bin.
+            sums: Sums of its actions, with the centre added.
+            sum_sd: Standard deviation of the noise of a sum.
+            cells: Cells (C, M) of the sampled contexts.
+            phi: Functions (M, m) of the sampled contexts.
+            own: Expected numbers of users (M, k) whom each sampled context stands for, by action of the bin.
+            here: True for the actions (K,) of the bin.
+            variance: Variance of a reward.
+            error: Relative error of the numbers of users.
+        """
+        people = own.sum(axis=0)
+        maps = self.across.products(own.T @ phi, self.across.basis.table[here])
+        both = variance * np.asarray(cells @ own)
+        alone = np.diag(variance * people + sum_sd**2 + (error * LEFT_OVER * people) ** 2)
+        return BinSums(
+            np.concatenate([found.maps, maps]),
+            np.block([[found.covariance, both], [both.T, alone]]),
+            np.concatenate([found.sums, sums]),
+            np.concatenate([found.miscounted, np.zeros((len(people), found.miscounted.shape[1]))]),
+        )

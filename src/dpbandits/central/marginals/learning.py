@@ -72,6 +72,7 @@ class Heard(NamedTuple):
         counts: Noisy counts of contexts, in the order of `Law.cells` with this design.
         count_sd: Standard deviation of their noise.
         arms: Codes (K,) of the arms of the rows of `sums`; None if these are all arms.
+        alone: Noisy sums (K,) of reward - b of every arm over all contexts; None without such a table.
     """
 
     people: int
@@ -81,6 +82,7 @@ class Heard(NamedTuple):
     counts: FloatArray
     count_sd: float
     arms: IntArray | None = None
+    alone: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,6 +130,7 @@ from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
+from dpbandits.tables import Products
 
 __all__ = ["Drawn", "MarginalPast", "MarginalRelease", "Planned", "Read", "centre_of"]
 
@@ -211,13 +212,21 @@ class Planned(NamedTuple):
 class Drawn(NamedTuple):
     """A block's release: design (2, d), noisy sums (K, C) in `UNITS`, noisy counts, and True if b = 1/2.
 
-    K counts the arms that were offered in the block.
+    K counts the arms that were offered in the block, or bins of arms. `alone` has the noisy sums of every arm
+    over all contexts, if there is such a table.
     """
 
     design: IntArray
     sums: IntArray
     counts: IntArray
     plain: bool
+    alone: IntArray | None = None
+
+    @property
+    def arrays(self) -> dict[str, IntArray]:
+        """Arrays by name, without `plain`."""
+        found = {"design": self.design, "sums": self.sums, "counts": self.counts}
+        return found if self.alone is None else found | {"alone": self.alone}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -242,7 +251,7 @@ class MarginalPast(Past):
         parts = [
             array.ravel()
             for one in self.every[:count]
-            for array in ((one.sums, one.counts) if isinstance(one, Drawn) else (one,))
+            for array in (list(one.arrays.values())[1:] if isinstance(one, Drawn) else [one])
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
@@ -252,11 +261,7 @@ class MarginalPast(Past):
             "marginals": np.array([one.plain for one in self.blocks], dtype=np.bool_)
         }
         for number, one in enumerate(self.blocks):
-            named |= {
-                f"design_{number}": one.design,
-                f"sums_{number}": one.sums,
-                f"counts_{number}": one.counts,
-            }
+            named |= {f"{name}_{number}": array for name, array in one.arrays.items()}
         return named if self.census is None else named | {"census": self.census}
 
 
@@ -290,6 +295,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     name = "marginals"
     draws_every_round = False
+
+    _alone = False
+    """True if every block also has a table of every arm's rounds, whatever their contexts."""
 
     def __init__(self, setup: Setup) -> None:
         domain = setup.domain
@@ -433,7 +441,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])
 
     def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
-        return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user
+        return (groups + int(self._alone)) * self._table_sensitivity(first=first)
+
+    def _table_sensitivity(self, *, first: bool) -> int:
+        """Return the L1 sensitivity of one table to one user's rounds."""
+        return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
     def _noise_variance(self, groups: int, *, first: bool) -> float:
         """Return the variance of the noise in an entry, in squared widths of the reward range."""
@@ -465,7 +477,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the joint DP guarantee, which is pure if the counts' noise is Laplace."""
         sums, counts = self.shares.records()
-        moved, plain = (self._sum_sensitivity(1, first=first) for first in (False, True))
+        moved, plain = (self._table_sensitivity(first=first) for first in (False, True))
         records = [
             replace(
                 sums,
@@ -484,6 +496,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             setting=setting,
             census=self._census,
             functions=self._functions(),
+            products=isinstance(self._setup.actions, Products),
         )
 
     def _functions(self) -> list[str]:
@@ -535,9 +548,20 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         sums = np.zeros(n_rows * tables.n_cells, dtype=np.int64)
         np.add.at(sums, cells[counted], worth[counted, None])
         sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
+        entries = len(sums)
+        if self._alone:
+            alone = np.zeros(self.arms, dtype=np.int64)
+            np.add.at(alone, codes[counted], worth[counted])
+            sums = np.concatenate([sums, alone])
         sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
-        drawn = Drawn(tables.to_array(), sums.reshape(n_rows, -1), counts, plain)
+        drawn = Drawn(
+            tables.to_array(),
+            sums[:entries].reshape(n_rows, -1),
+            counts,
+            plain,
+            alone=sums[entries:] if self._alone else None,
+        )
         return replace(past, blocks=(*past.blocks, drawn))
 
     def _counted(self, rows: BlockRows) -> IntArray:
@@ -748,6 +772,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             counts=one.counts.astype(np.float64),
             count_sd=self.shares.sd,
             arms=self._offered_in(number) if self.history.changes else None,
+            alone=None if one.alone is None else one.alone / UNITS,
         )
         # Shares of the block's rounds by the belief that answered them. A delay in time is no number of
         # rounds; the few rounds during it are assumed to have been answered by the later belief.
@@ -891,14 +916,16 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             raise CorruptState("the saved releases contradict the saved configuration")
         for number, first in enumerate(plain.tolist()):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
-            one = Drawn(design, sums, counts, first)
+            one = Drawn(design, sums, counts, first, arrays.get(f"alone_{number}"))
             tables = self._tables(one)
             if not tables.fits():
                 raise CorruptState("the saved releases contradict the saved configuration")
             n_rows = int(self._rows(number + self._census).max()) + 1
             expected = (n_rows, tables.n_cells), (sum(self._law_with(tables).cells),)
             shapes = (one.sums.shape, one.counts.shape) == expected
-            if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
+            beside = [] if one.alone is None else [one.alone.shape]
+            shapes &= beside == ([(self.arms,)] if self._alone else [])
+            if not shapes or any(array.dtype != np.int64 for array in one.arrays.values()):
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)
         return MarginalPast(blocks=tuple(found), census=census)

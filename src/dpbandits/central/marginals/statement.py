@@ -50,6 +50,14 @@ def public_functions(names: Sequence[str]) -> Assumption:
     )
 
 
+def public_products() -> Assumption:
+    """Return the assumption on the features of arms, which nothing can check."""
+    return unchecked(
+        "public features of arms",
+        "The table with the features of the arms is public: nothing in it was computed from private data.",
+    )
+
+
 def changed_arms(count: int) -> Assumption:
     """Return the assumption on changes of arms, which nothing can check; `count` is their number."""
     return unchecked(
@@ -67,6 +75,7 @@ def marginals_guarantee(
     setting: Setting,
     census: bool = False,
     functions: Sequence[str] = (),
+    products: bool = False,
 ) -> Guarantee:
     """Return the guarantee of a policy whose raw data enters these tables, and a census, and nothing else.
 
@@ -77,6 +86,7 @@ def marginals_guarantee(
         setting: facts about how the policy runs.
         census: True if the first block is a census, whose record is the first.
         functions: public functions of actions that the policy applies: value, shape, bounds.
+        products: True if arms have public features.
     """
     sentences.check_noise_status(setting.status)
     pure = isinstance(certificate, PureDP)
@@ -95,7 +105,11 @@ def marginals_guarantee(
             DRAWN_ONCE,
             PUBLIC_COINS,
         ],
-        trusts=[OWN_DECISION, *([public_functions(functions)] if functions else [])],
+        trusts=[
+            OWN_DECISION,
+            *([public_functions(functions)] if functions else []),
+            *([public_products()] if products else []),
+        ],
         chosen="columns, arms or actions, reward range, horizon, blocks, data given to warm_start",
         asks=True,
     )

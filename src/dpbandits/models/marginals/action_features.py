@@ -1,5 +1,8 @@
 """`ActionFeatures`: effects of a context times functions of an action as a feature map."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,24 +16,40 @@ from dpbandits.models.marginals.features import EffectFeatures
 __all__ = ["ActionFeatures"]
 
 
-@FEATURES.add("ActionFeatures", base=FEATURES.read, sizes=tuple, ordered=tuple)
+def _rows(given: Any) -> tuple[tuple[int, ...], ...] | None:
+    return None if given is None else tuple(tuple(map(int, row)) for row in given)
+
+
+@FEATURES.add("ActionFeatures", base=FEATURES.read, sizes=tuple, ordered=tuple, rows=_rows)
 class ActionFeatures(Features):
     """The features of `ActionEffects`: points are encoded contexts followed by the code of an action.
 
     Args:
         base: Features of contexts, with `Effects`.
-        sizes: Steps of each action column.
+        sizes: Number of levels of each column of the actions.
         ordered: True for columns with an order.
+        rows: Levels of every action; None for the full grid.
+        alone: True if every action has a function of its own.
     """
 
     row_by_row = True
 
-    def __init__(self, *, base: EffectFeatures, sizes: tuple[int, ...], ordered: tuple[bool, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        base: EffectFeatures,
+        sizes: Sequence[int],
+        ordered: Sequence[bool],
+        rows: Sequence[Sequence[int]] | None = None,
+        alone: bool = False,
+    ) -> None:
         if not isinstance(base, EffectFeatures):
             raise InvalidParameter("base: expected EffectFeatures")
         self.base = base
         self.sizes, self.ordered = tuple(map(int, sizes)), tuple(map(bool, ordered))
-        self.across = ActionEffects(base.effects, ActionBasis(self.sizes, self.ordered))
+        self.rows, self.alone = _rows(rows), bool(alone)
+        basis = ActionBasis(self.sizes, self.ordered, self.rows, self.alone)
+        self.across = ActionEffects(base.effects, basis)
         table = self.across.basis.table
         self.n_arms, self.arm_column = len(table), base.domain.dim
         longest = float(np.sqrt((table**2).sum(axis=1).max())) * (1.0 + 2.0**-40)

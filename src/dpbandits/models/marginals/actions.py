@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.action_basis import ALONE, ActionBasis
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.posterior import covariance_factor
 
@@ -31,11 +31,13 @@ __all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
 MOST_WEIGHTS = 1_200
 """Most weights of the joint law: its precision is a dense matrix."""
 
-PRIOR_VARIANCES = np.array([[0.008, 0.024, 0.004], [0.0028, 0.0056, 0.0008], [0.0004, 0.0004, 0.0]])
-"""Prior variance of a weight: rows by the number of context columns of its term, columns by those of the
-action."""
+PRIOR_VARIANCES = np.array(
+    [[0.008, 0.024, 0.004, 0.005], [0.0028, 0.0056, 0.0008, 0.0], [0.0004, 0.0004, 0.0, 0.0]]
+)
+"""Prior variance of a weight: rows by the number of context columns of its term, columns by the order of the
+action's term. The last column is the effect that an action has alone."""
 
-PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])
+PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0, 20.0], [2.0, 4.0, 10.0, 1.0], [30.0, 30.0, 30.0, 1.0]])
 """Weights' worth of evidence that the prior variance of a term counts as, in the same order."""
 
 
@@ -76,9 +78,9 @@ class ActionEffects:
             InvalidParameter: The single columns do not fit.
         """
         found = cls(effects, basis)
-        if found.n_weights > MOST_WEIGHTS:
+        if found.n_weights > found._room:
             found = cls(replace(effects, pairs=()), basis)
-        if found.n_weights > MOST_WEIGHTS:
+        if found.n_weights > found._room:
             raise InvalidParameter(
                 f"contexts and actions have {found.n_weights} products of effects, at most {MOST_WEIGHTS} "
                 "are learned: take fewer columns or categories"
@@ -90,10 +92,26 @@ class ActionEffects:
         """Index (J,) of each weight's function of a context, and of an action; prior variance is not 0."""
         own, other = self.effects.order[self.effects.term_of], self.basis.order[self.basis.term_of]
         kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
-        if int(kept.sum()) > MOST_WEIGHTS:
+        if int(kept.sum()) > self._room:
             kept &= (own[:, None] < 2) | (other == 0)
+        if int(kept.sum()) > self._room:  # many columns: the first two cosines of ranges interact
+            kept &= (other == 0) | self._leading[:, None]
         i, j = np.nonzero(kept)
         return i, j
+
+    @property
+    def _room(self) -> int:
+        """Most weights, the effects of single actions included."""
+        return MOST_WEIGHTS + int((self.basis.order[self.basis.term_of] == ALONE).sum())
+
+    @property
+    def _leading(self) -> BoolArray:
+        """True for the functions (m,) of contexts that are not a later cosine of a single range."""
+        found = np.ones(self.effects.n_weights, dtype=np.bool_)
+        for term in self.effects.terms:
+            if len(term.columns) == 1 and self.effects.ordered[term.columns[0]]:
+                found[term.start + 2 : term.stop] = False
+        return found
 
     @property
     def n_weights(self) -> int:
