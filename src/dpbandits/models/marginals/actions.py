@@ -94,7 +94,8 @@ class ActionEffects:
         kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
         if int(kept.sum()) > self._room:
             kept &= (own[:, None] < 2) | (other == 0)
-        if int(kept.sum()) > self._room:  # many columns: the first two cosines of ranges interact
+        if self.basis.rows is not None and int(kept.sum()) > self._room:
+            # Products and many columns of contexts: only the first two cosines of a range interact.
             kept &= (other == 0) | self._leading[:, None]
         i, j = np.nonzero(kept)
         return i, j
