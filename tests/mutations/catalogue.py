@@ -3117,18 +3117,28 @@ MUTATIONS = (
         "everybody enters each of the tables of rewards, and the noise covers one",
         (
             "central/marginals/release.py",
-            "return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user",
-            "return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user",
+            "return (groups + int(self._alone)) * self._table_sensitivity(first=first)",
+            "return self._table_sensitivity(first=first)",
         ),
         tests="tests/central/marginals/test_marginals.py",
+    ),
+    _bug(
+        "table of arms not counted",
+        "everybody enters the table of arms as well, and the noise covers the other tables",
+        (
+            "central/marginals/release.py",
+            "return (groups + int(self._alone)) * self._table_sensitivity(first=first)",
+            "return groups * self._table_sensitivity(first=first)",
+        ),
+        tests="tests/central/marginals/test_products.py",
     ),
     _bug(
         "marginal tables for users of one round",
         "several rounds of one user get the noise of one",
         (
             "central/marginals/release.py",
-            "return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user",
-            "return 2 * groups * self._largest(first=first)",
+            "return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user",
+            "return 2 * self._largest(first=first)",
         ),
         tests="tests/contracts/test_one_users_rounds.py",
     ),
