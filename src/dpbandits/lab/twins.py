@@ -56,7 +56,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     - "central": a `GPBandit` at the same epsilon, per round.
     - "local": a `LocalCrowd` at the same epsilon, per report.
 
-    The last two exist for policies with contexts and arms, and "central" also for actions.
+    The last two exist for policies with contexts, and arms or actions.
 
     Returns:
         A fresh policy; see its `guarantee`.
@@ -79,7 +79,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
         return type(policy)(**(policy.arguments(policy.to_config()) | changes))
     if not isinstance(policy, RoundPolicy | ExploreThenCommit | Spec):
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
-    if isinstance(policy, GPBandit) and policy.actions is not None:
+    if getattr(policy, "actions", None) is not None:
         return _with_actions(policy, room, changes)
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, RoundPolicy) else None
@@ -96,13 +96,20 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     return LocalCrowd(spec=_spec(policy, own, of_spec), **(asked | changes))
 
 
-def _with_actions(policy: GPBandit, room: str, changes: dict[str, Any]) -> GPBandit:
-    """Return the twin of a policy with actions, with the same actions and value function.
+def _with_actions(policy: Any, room: str, changes: dict[str, Any]) -> GPBandit | LocalCrowd:
+    """Return the twin of a policy or a spec with actions, with the same actions and value function.
 
-    Raise InvalidParameter for a local twin, which does not exist.
+    Raise InvalidParameter for a local twin if the value function has no name.
     """
-    if room == "local":
-        raise InvalidParameter("a policy with actions= has no local twin")
+    if room == "local" or not isinstance(policy, GPBandit):
+        asked = _asked(policy) | {"actions": policy.actions}
+        del asked["arms"]
+        if room != "local":
+            central = GPBandit(**(asked | {"privacy": _joint(policy)} | changes))
+            return central if room == "central" else _with_actions(central, room, {})
+        own = {name: asked.pop(name) for name in ("contexts", "actions", "reward_range")}
+        of_spec = {name: changes.pop(name) for name in list(changes) if name not in asked}
+        return LocalCrowd(spec=_spec(policy, own, of_spec), **(asked | changes))
     given = {name: getattr(policy, name) for name in ("actions", "reward_range", "privacy", "tuning", "seed")}
     given["contexts"] = None if policy.menu is None else policy.menu.contexts
     given["horizon"] = None if policy.open_ended else policy.horizon

@@ -363,6 +363,10 @@ class Actions(Configured):
         given.flags.writeable = False
         return _tried(self.value, {**self.columns, "mean": given}, means.shape)
 
+    def values_of(self, outcomes: FloatArray) -> FloatArray:
+        """Return the values (..., K) of outcomes (..., K) as they are, whatever the declared shape."""
+        return replace(self, shape=None).valued(outcomes)
+
     def shaped(self, means: FloatArray) -> FloatArray:
         """Return means (..., K) sorted along the declared shape."""
         found = np.asarray(means, dtype=np.float64)

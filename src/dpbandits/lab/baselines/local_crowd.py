@@ -23,7 +23,7 @@ from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.policy import RoundPolicy, best_choice
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
 
 __all__ = ["LocalCrowd"]
 
@@ -34,7 +34,9 @@ _NO_DEVICE = (
 
 
 class LocalCrowd(RoundPolicy):
-    """A simulation of a `Spec` with `contexts` and `arms`, with the calls of any policy.
+    """A simulation of a `Spec` with `contexts` and `arms` or `actions`, with the calls of any policy.
+
+    With actions, decisions are labels of actions, and you tell outcomes.
 
     A version ends at the first ask after `reports_per_version` of its rounds.
 
@@ -84,6 +86,11 @@ class LocalCrowd(RoundPolicy):
         """Publish version `version` from the learning rule `rule`; its first round is `start`."""
         self._rule, self._version, self._start = rule, version, start
         self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
+
+    @property
+    def actions(self) -> Actions | None:
+        """Grid of actions of the spec; None for plain arms."""
+        return self.spec.actions
 
     @property
     def guarantee(self) -> Guarantee:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from dpbandits._typing import Seed
 from dpbandits.central import GPBandit
-from dpbandits.domains import Arms, Product
+from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import InvalidParameter, NothingToLearn
 from dpbandits.lab.baselines import (
     CellHistogram,
@@ -23,7 +25,7 @@ from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.noise import SimulatedNoise
 
-__all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "asked_by"]
+__all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "acted_by", "asked_by"]
 
 Trust = Literal["central", "local", "none"]
 
@@ -62,24 +64,39 @@ class Rival:
 def asked_by(world: Any) -> dict[str, Any]:
     """Return the arguments for a policy in a world: contexts and arms if the world has them, else its domain.
 
-    Reward range and horizon are included.
+    Reward range and horizon are included. In a world with actions these are plain arms, whose rewards are
+    values: see `acted_by` for policies that take `actions=`.
     """
     schema, arms = getattr(world, "schema", getattr(world, "contexts", None)), getattr(world, "arms", None)
     shared = {"reward_range": world.reward_range, "horizon": world.horizon}
+    if getattr(world, "actions", None) is not None:
+        bounds = world.reward_range
+        ends = world.values(np.repeat([[bounds.low], [bounds.high]], world.n_arms, axis=1))
+        shared["reward_range"] = RewardRange(float(ends.min()), float(ends.max()))
     if schema is None or arms is None:
         return {"domain": world.domain, **shared}
     return {"contexts": schema, "arms": arms.labels if isinstance(arms, Arms) else tuple(arms), **shared}
 
 
+def acted_by(world: Any) -> dict[str, Any]:
+    """Return the arguments for a policy that takes `actions=`; those of `asked_by` in other worlds."""
+    asked = asked_by(world)
+    if getattr(world, "actions", None) is None:
+        return asked
+    del asked["arms"]
+    return asked | {"actions": world.actions, "reward_range": world.reward_range}
+
+
 def _private(policy: type[Any], world: Any, seed: Seed, promise: JointDP) -> Policy:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingToLearn)  # a comparison measures this
-        made: Policy = policy(**asked_by(world), privacy=promise, noise=SimulatedNoise(seed), seed=seed)
+        asked = acted_by(world) if policy is GPBandit else asked_by(world)
+        made: Policy = policy(**asked, privacy=promise, noise=SimulatedNoise(seed), seed=seed)
     return made
 
 
 def _local(learner: str | None, world: Any, seed: Seed, promise: LocalDP) -> Policy:
-    asked = asked_by(world)
+    asked = acted_by(world) if learner is None else asked_by(world)
     if "domain" in asked:
         raise InvalidParameter("local policies need a world of contexts and arms")
     horizon = asked.pop("horizon")
@@ -103,6 +120,9 @@ def _constant(world: Any, seed: Seed, _promise: None) -> Policy:
     if means is None:
         raise InvalidParameter("the best fixed arm: this world's mean rewards are unknown, leave it out")
     shared = {"domain": world.domain, "reward_range": world.reward_range, "horizon": world.horizon}
+    if getattr(world, "actions", None) is not None:
+        means = world.values(means)
+        shared["reward_range"] = asked_by(world)["reward_range"]
     return ConstantArm(arm=int(means.mean(axis=0).argmax()), seed=seed, **shared)
 
 

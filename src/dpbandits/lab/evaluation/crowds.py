@@ -226,10 +226,12 @@ class Crowd:
     ) -> None:
         if isinstance(world, TableBandit):
             told = spec.contexts, spec.arms, spec.reward_range
-            if told != (world.schema, world.arms.labels, world.reward_range):
+            own = world.schema, world.arms.labels, world.reward_range
+            if told != own or spec.actions != world.actions:
                 raise InvalidParameter(
                     "the spec and the table differ in columns, arms or reward range: build the spec with "
-                    "contexts=table.schema, arms=table.arms.labels, reward_range=table.reward_range"
+                    "contexts=table.schema, arms=table.arms.labels (or actions=table.actions), "
+                    "reward_range=table.reward_range"
                 )
             world = people_of(world)
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
@@ -250,7 +252,7 @@ class Crowd:
         self._values = self._means
         if spec.actions is not None:
             low, width = spec.reward_range.low, spec.reward_range.width
-            self._values = spec.actions.valued(low + width * self._means)
+            self._values = spec.actions.values_of(low + width * self._means)
         self._best = self._values.max(axis=1)
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)

@@ -158,6 +158,9 @@ def run(
     at a time. If a policy has `user_ids`, every round names its user, from the environment's `users(start,
     stop)`, or else a new user.
 
+    In a world with `actions`, a policy with `actions` is told outcomes. Other policies are told the value of
+    the outcome. The result has values for both.
+
     Args:
         policy: Policy that has not been asked yet.
         environment: Source of users and rewards.
@@ -181,6 +184,14 @@ def run(
     if total > environment.horizon:
         raise InvalidParameter(f"rounds is {total}, the environment has {environment.horizon}")
     edges = _edges(policy, total, boundaries)
+    values = getattr(environment, "values", None) if getattr(environment, "actions", None) else None
+    people: Any = getattr(environment, "people", None)
+    grid = getattr(getattr(policy, "menu", None), "actions", None)
+    if grid is not None and (values is None or people is None):
+        raise InvalidParameter(
+            "the policy chooses among actions and the environment has none: expected a world with actions, "
+            "such as TableBandit.from_rewards(..., actions=)"
+        )
     name_users = bool(getattr(policy, "user_ids", False))
     rewards, seconds = np.empty(total), 0.0
     known: FloatArray | None = np.empty((3, total))
@@ -188,8 +199,9 @@ def run(
         for start, stop in pairwise(edges):
             candidates = environment.decision_sets(start, stop)
             users = _users(environment, start, stop) if name_users else None
+            brought = candidates if grid is None else people(start, stop)
             began = time.perf_counter()
-            decisions = policy.ask_batch(candidates, users=users)
+            decisions = policy.ask_batch(brought, users=users)
             seconds += time.perf_counter() - began
             indices = decisions.indices
             if (indices < 0).any():
@@ -197,14 +209,21 @@ def run(
                     "the policy refused a decision: the world has a context that it cannot read, or more "
                     "rounds of a user than rounds_per_user"
                 )
-            rewards[start:stop] = environment.rewards(start, stop, indices)
+            told = environment.rewards(start, stop, indices)
+            rewards[start:stop] = told
+            if values is not None:
+                paid = values(np.repeat(told[:, None], candidates.shape[1], axis=1))
+                rewards[start:stop] = paid[np.arange(stop - start), indices]
+            if getattr(policy, "actions", None) is None:
+                told = rewards[start:stop].copy()
             began = time.perf_counter()
-            policy.tell_batch(decisions.ids, rewards[start:stop].copy())
+            policy.tell_batch(decisions.ids, told)
             seconds += time.perf_counter() - began
             means = environment.mean_rewards(start, stop)
             if means is None or known is None:
                 known = None
             else:
+                means = means if values is None else values(means)
                 chosen = means[np.arange(stop - start), indices]
                 known[:, start:stop] = chosen, means.max(axis=1), means.mean(axis=1)
             moved(stop - start)

@@ -16,12 +16,15 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.domains import Arms, Product, RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.lab.worlds.supervised import supervised_ceiling
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
+from dpbandits.tables.columns import Categories, Column, Range
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
+from dpbandits.tables.menu import listed_arms
 from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
@@ -67,9 +70,12 @@ class TableBandit:
         expected: Mean reward of each arm for each row, shape (N, K), for synthetic tables whose rewards are
             random; None if unknown.
         ordered: True if users come in the order of the rows, whatever the seed.
+        actions: Grid of actions; None for plain arms. `arms` are then its labels, and rewards are outcomes.
+            `values` computes what is maximised.
 
     Raises:
-        InvalidParameter: The horizon exceeds the number of usable rows, or the seed is negative.
+        InvalidParameter: The arms are not the labels of the actions, the horizon exceeds the number of usable
+            rows, or the seed is negative.
         InvalidData: Contexts are outside the schema's domain, or rewards have a wrong shape or are outside
             the range.
 
@@ -94,9 +100,12 @@ class TableBandit:
     rounds_per_user: int = 1
     expected: FloatArray | None = field(default=None, repr=False)
     ordered: bool = False
+    actions: Actions | None = None
     _order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.actions is not None and self.arms.labels != self.actions.labels:
+            raise InvalidParameter("arms: expected the labels of actions")
         contexts, rewards = np.asarray(self.contexts), np.asarray(self.reward_table)
         if contexts.ndim == 2 == rewards.ndim and len(contexts) == len(rewards):
             known = ~(np.isnan(contexts).all(axis=1) & np.isnan(rewards).all(axis=1))
@@ -173,7 +182,8 @@ class TableBandit:
         *,
         schema: Schema,
         rewards: ArrayLike,
-        arms: Sequence[str] | Arms,
+        arms: Sequence[Label] | Arms | None = None,
+        actions: Actions | Schema | Column | None = None,
         reward_range: RewardRange | tuple[float, float],
         seed: Seed,
         horizon: int | None = None,
@@ -184,9 +194,15 @@ class TableBandit:
     ) -> Self:
         """Create a table from the rewards of K arms for each of N rows, shape (N, K).
 
+        Pass either `arms`, or `actions` with the outcome of every action as `rewards`.
+
         With `lenient`, a row with a cell that cannot be read stays in the table, and all of its values are
         missing. Otherwise such a row raises InvalidData.
         """
+        if (arms is None) == (actions is None):
+            raise InvalidParameter("pass either arms= or actions=")
+        grid = Actions.of(actions)
+        labels = arms if grid is None else grid.arms
         if lenient:
             span, paid = RewardRange.of(reward_range), np.array(rewards, dtype=np.float64)
             contexts = schema.points(frame, ignore_extra=True)
@@ -198,7 +214,8 @@ class TableBandit:
             name=name,
             schema=schema,
             contexts=contexts,
-            arms=arms if isinstance(arms, Arms) else Arms(arms),
+            arms=listed_arms(labels),
+            actions=None if grid is None else grid.beside(schema, RewardRange.of(reward_range)),
             reward_table=np.asarray(rewards, dtype=np.float64),
             reward_range=RewardRange.of(reward_range),
             seed=seed,
@@ -242,6 +259,31 @@ class TableBandit:
         """
         return np.asarray(self._means[self._rows(start, stop)])
 
+    def values(self, outcomes: FloatArray) -> FloatArray:
+        """Return the values (..., K) of outcomes or mean outcomes (..., K); with plain arms, the rewards."""
+        return outcomes if self.actions is None else self.actions.values_of(outcomes)
+
+    def people(self, start: int, stop: int) -> dict[str, Any]:
+        """Return the context columns of rounds start..stop-1 by name, as policies with actions read them.
+
+        Raises:
+            InvalidParameter: A column is neither a range nor has categories.
+        """
+        found: dict[str, Any] = {}
+        for (name, column), own in zip(
+            self.schema.columns.items(), self.contexts[self._rows(start, stop)].T, strict=False
+        ):
+            if isinstance(column, Range):
+                found[name] = np.clip(column.low + column.span * own, column.low, column.high)
+            elif isinstance(column, Categories):
+                labels = np.array([*column.values, None], dtype=object)
+                found[name] = labels[np.where(np.isnan(own), -1, own).astype(np.int64)]
+            else:
+                raise InvalidParameter(
+                    f"column {name!r}: a world with actions has ranges and categories only"
+                )
+        return found
+
     def users(self, start: int, stop: int) -> list[str]:
         """Return the user ids (B,) of rounds start..stop-1."""
         rows = self._rows(start, stop)
@@ -250,7 +292,7 @@ class TableBandit:
 
     def best_constant_arm(self) -> BestArm:
         """Return the best single arm in hindsight, over the rows of this seed and horizon."""
-        means = np.nanmean(self._means[self._order], axis=0)
+        means = np.nanmean(self.values(self._means[self._order]), axis=0)
         best = int(np.argmax(means))
         return BestArm(best, self.arms.names[best], float(means[best]))
 
@@ -265,7 +307,12 @@ class TableBandit:
         Raises:
             MissingExtra: scikit-learn is not installed.
             InvalidData: There are fewer users than folds.
+            InvalidParameter: The table has actions.
         """
+        if self.actions is not None:
+            raise InvalidParameter(
+                "supervised_ceiling: expected a table with plain arms, got one with actions"
+            )
         rows = self._order
         unit = supervised_ceiling(
             self.contexts[rows],
@@ -278,8 +325,10 @@ class TableBandit:
 
     def to_config(self) -> dict[str, Any]:
         """Return the public configuration, without rows."""
+        chosen = {} if self.actions is None else {"actions": repr(self.actions)}
         return {
             "environment": "TableBandit",
+            **chosen,
             "name": self.name,
             "schema": self.schema.to_config(),
             "arms": list(self.arms.names),

@@ -589,8 +589,8 @@ class QuestionLearner:
         """(K,) slopes and offsets of the value of each action as a line over levels; 1 and 0 for arms."""
         if self._actions is None:
             return np.ones(self.n_arms), np.zeros(self.n_arms)
-        bounds, plain = self._bounds, replace(self._actions, shape=None)
-        low, high = plain.valued(np.repeat([[bounds.low], [bounds.high]], self.n_arms, axis=1))
+        ends = np.repeat([[self._bounds.low], [self._bounds.high]], self.n_arms, axis=1)
+        low, high = self._actions.values_of(ends)
         return high - low, (low + high) / 2.0
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
