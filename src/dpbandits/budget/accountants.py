@@ -13,13 +13,16 @@ mu2         its mu^2, if it is within total variation `distance` of mu-Gaussian 
 distance    that total variation
 ==========  ======================================================================================
 
-An amount is infinite if nothing is proven about the charge in that notion.
+An amount is infinite if nothing is proven about the charge in that notion. A charge is pure if its delta is
+0.
 
 The rule
 --------
 1. *Undecided.* While all charges are pure, their epsilons are added. They may reach the account's epsilon.
-2. *Decision.* The first charge that is not pure decides which accountant the account uses from then on. It is
-   the first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The earlier pure charges stay added
+2. *Decision.* The first charge that is not pure decides which accountant the account uses from then on. It
+is
+   the first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The earlier pure charges stay
+       added
    up by their epsilons, E in total. The accountant proves (epsilon - E, delta) for everything else.
 3. *After the decision* a charge is admitted if the sums since the decision stay within one of the
    accountant's limits:
@@ -37,23 +40,23 @@ Here mu(e, d) is the largest mu for which mu-GDP implies (e, d)-DP, and rho(e, d
 rho-zCDP does (`dpbandits.privacy.calibration`). With delta = 0 the account admits pure charges only.
 
 Charges of one kind are admitted as often as by the best of the three accountants alone, except for the 2% of
-delta that `gaussian` reserves for distances and for other charges (.1% of mu^2). Pure charges alone are added
-up by their epsilons. Of a mixed sequence fewer charges may be admitted than by one of the accountants alone.
+delta that `gaussian` reserves for distances and for other charges (.1% of mu^2). Pure charges alone are
+added up by their epsilons. Of a mixed sequence fewer charges may be admitted than by one of the accountants
+alone.
 
-Why the guarantee holds
------------------------
-Charges may be chosen adaptively. The next mechanism and its cost may depend on earlier releases and on public
-facts, and not otherwise on raw data. Fix two neighbours P, P'. The guarantee is
-P(S) <= e^epsilon P'(S) + delta for every set S of transcripts.
+Why the guarantee holds ----------------------- Charges may be chosen adaptively. The next mechanism and its
+cost may depend on earlier releases and on public facts, and not otherwise on raw data. Fix two neighbours,
+under which transcripts of all outputs have the laws P and P'. The guarantee is P(S) <= e^epsilon P'(S) +
+delta for every set S of transcripts.
 
 *Pure charges before the decision.* Their mechanisms may continue after it (an interactive policy). Let E be
 the sum of their epsilons at the decision; the transcript until then determines it. Write the density of a
 transcript as p = A B, with B for the steps of these mechanisms and A for all others. B <= e^E B' for all
-outputs. So p - e^epsilon p' = A B - e^epsilon A' B' <= (A - e^(epsilon - E) A') B. This bound describes a run
-in which the pure steps have the *same* distribution on both sides: for the choice of the next charge they are
-public coins. Given the transcript until the decision, E is a constant. The filter below then shows that the
-positive part is at most delta. So is its average over those transcripts. A transcript without a decision has
-E <= epsilon and adds nothing.
+outputs. So p - e^epsilon p' = A B - e^epsilon A' B' <= (A - e^(epsilon - E) A') B. This bound describes a
+run in which the pure steps have the *same* distribution on both sides: for the choice of the next charge
+they are public coins. Given the transcript until the decision, E is a constant. The filter below then shows
+that the positive part is at most delta. So is its average over those transcripts. A transcript without a
+decision has E <= epsilon and adds nothing.
 
 *After the decision* one accountant is fixed. Each limit is a filter for (e, d) with e = epsilon - E and its
 share d of delta:
@@ -65,30 +68,31 @@ share d of delta:
 - `gaussian` (Smith, Thakurta 2022). For this ordered pair a mu_n-GDP mechanism is a random function of one
   draw from N(0, 1) or N(mu_n, 1) (Blackwell; Dong, Roth, Su 2022, Theorem 2.10). It is therefore a random
   function of the increment, over a time mu_n^2, of a Brownian motion without drift or with drift 1. The past
-  decides how long the next increment is. So all outputs are a random function of the motion, stopped no later
-  than at mu^2. That distinguishes the drifts exactly as one draw distinguishes N(0, 1) from N(mu, 1).
+  decides how long the next increment is. So all outputs are a random function of the motion, stopped no
+  later than at mu^2. That distinguishes the drifts exactly as one draw distinguishes N(0, 1) from N(mu, 1).
   Near-Gaussian mechanisms are replaced by Gaussian ones within their distances, coupled so that a step first
-  differs with at most that probability. If the distances never exceed D, then
-  P(S) <= e^e P'(S) + d + (1 + e^e) D.
-- `basic` (Rogers et al. 2016). For this pair an (epsilon_j, delta_j) mechanism is a random function of a flag
-  and of a randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.1). The flag is raised with probability
-  delta_j and then reveals everything. Otherwise the response has a ratio of at most e^epsilon_j. Some flag is
-  raised with probability at most the expected sum of delta_j, which is at most d. Otherwise the ratio is at
-  most e^(sum of epsilon_j).
+  differs with at most that probability. If the distances never exceed D, then P(S) <= e^e P'(S) + d + (1 +
+  e^e) D.
+- `basic` (Rogers et al. 2016). For this pair an (epsilon_j, delta_j) mechanism is a random function of a
+  flag and of a randomised response (Kairouz, Oh, Viswanath 2015, Theorem 3.1). The flag is raised with
+  probability delta_j and then reveals everything. Otherwise the response has a ratio of at most e^epsilon_j.
+  Some flag is raised with probability at most the expected sum of delta_j, which is at most d. Otherwise the
+  ratio is at most e^(sum of epsilon_j).
 
 *Two limits of one accountant.* Let S_1 be the transcripts in S whose sums are within the first limit at the
 end, and S_2 the others, which are within the second. Sums only grow. Consider the run that stops before it
 exceeds the first limit. It keeps (e, d_1), and gives the transcripts of S_1 the same probabilities. Hence
 P(S_1) <= e^e P'(S_1) + d_1, likewise for S_2 with d_2, and d_1 + d_2 <= delta.
 
-*Pure charges in Gaussian DP.* epsilon-DP is mu-GDP for Phi(mu/2) = e^epsilon/(1 + e^epsilon). Randomised
-response is the most informative of all epsilon-DP mechanisms. Its errors (size, miss) lie on the two lines
-from (0, 1) and (1, 0) to the corner (c, c), c = 1/(1 + e^epsilon). The Gaussian's curve is convex and passes
-through (0, 1), (1, 0) and (Phi(-mu/2), Phi(-mu/2)) = (c, c), so it lies on or below both lines. For small
-epsilon mu = 1.2533 epsilon. A pure charge enters rho as epsilon^2/2 (Bun, Steinke 2016, Proposition 1.4).
+*Pure charges in Gaussian DP.* epsilon-DP is mu-GDP for Phi(mu/2) = e^epsilon/(1 + e^epsilon), where Phi is
+the distribution function of N(0, 1). Randomised response is the most informative of all epsilon-DP
+mechanisms. Its errors (size, miss) lie on the two lines from (0, 1) and (1, 0) to the corner (c, c), c =
+1/(1 + e^epsilon). The Gaussian's curve is convex and passes through (0, 1), (1, 0) and (Phi(-mu/2),
+Phi(-mu/2)) = (c, c), so it lies on or below both lines. For small epsilon mu = 1.2533 epsilon. A pure charge
+enters rho as epsilon^2/2 (Bun, Steinke 2016, Proposition 1.4).
 
-Charges may stand for interactive mechanisms (a policy that runs for years) that run at the same time: filters
-of these notions hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
+Charges may stand for interactive mechanisms (a policy that runs for years) that run at the same time:
+filters of these notions hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
 """
 
 import math
@@ -127,35 +131,45 @@ ACCOUNTANTS: Mapping[Accountant, str] = {
     "zcdp": "adds rho of zero-concentrated DP",
     "basic": "adds epsilons and deltas",
 }
-"""Description of each accountant, which completes a sentence that begins with "it"."""
+"""Description of each accountant, to complete a sentence about an account that begins with "it"."""
 
 _DISTANCE_SHARE = 0.01
-"""Share of delta for distances from Gaussian DP, which is enough for millions of draws on our lattices."""
+"""Share of delta that pays for distances from Gaussian DP.
+
+It is enough for millions of draws on our lattices.
+"""
 
 _OTHERS_SHARE = 0.01
-"""Share of delta at which a Gaussian accountant admits charges that are only zero-concentrated."""
+"""Share of delta at which a Gaussian accountant admits charges of which only a rho of zCDP is known."""
 
 _EDGE = 1.0 + 9e-11
-"""Factor on delta at which the limits are computed.
+"""Factor on the account's delta with which its limits are computed.
 
-Releases are calibrated to a delta a relative 1e-10 below theirs, limits to 1e-11 below. So an account admits
-a release that is calibrated to the account's own guarantee, despite rounding. Formulas are exact to 1e-12.
+Calibrations use a delta that is below the given one by a relative 1e-10. With this factor, limits are
+calibrated to a relative 1e-11 below. So an account admits a release that is calibrated to the account's own
+guarantee, despite rounding. Formulas are exact to 1e-12.
 """
 
 _ACCURATE = 1e-12
-"""Relative margin, added to numbers that were computed in floats, for their rounding errors."""
+"""Relative margin for rounding errors, which is added to numbers that were computed in floats."""
 
 _LARGEST_EPSILON = 50.0
-"""Largest epsilon at which calibrations are exact. The limits of a larger epsilon are those of this one."""
+"""Largest epsilon at which calibrations are exact.
+
+An account with a larger epsilon has the limits of this one.
+"""
 
 _SMALLEST_DELTA = 1e-15
-"""Smallest delta at which calibrations are exact. With a smaller one an account adds epsilons and deltas."""
+"""Smallest delta at which calibrations are exact.
+
+An account with a smaller delta adds epsilons and deltas.
+"""
 
 _LARGEST_PURE = 700.0
-"""Largest epsilon of a pure charge with a mu. Above it, e^-epsilon is not a normal float."""
+"""Largest epsilon of a pure charge for which mu is computed. Above it, e^-epsilon is not a normal float."""
 
 _LARGEST_DELTA = 1.0 - 2.0**-53
-"""Largest delta that calibrations take, the largest float below 1."""
+"""Largest delta that calibrations accept: the largest float below 1."""
 
 _DOWN = Context(prec=17, rounding=ROUND_FLOOR)
 
@@ -175,18 +189,18 @@ class Charge(NamedTuple):
 
     @classmethod
     def of(cls, amounts: Iterable[Decimal], *, simulated: bool = False) -> "Charge":
-        """Return a charge from its five amounts."""
+        """Return a charge from its five amounts: epsilon, delta, rho, mu2 and distance."""
         epsilon, delta, rho, mu2, distance = amounts
         return cls(epsilon, delta, rho, mu2, distance, simulated)
 
     @property
     def amounts(self) -> tuple[Decimal, ...]:
-        """Amounts of the charge in the five sums."""
+        """The five amounts of the charge: epsilon, delta, rho, mu2 and distance."""
         return tuple(self[:5])
 
     @property
     def named(self) -> list[tuple[str, str]]:
-        """Name and amount, as text, of each sum in which the charge is finite and not 0."""
+        """Name of each sum to which the charge adds a finite amount other than 0, and this amount as text."""
         known = zip(SUM_NAMES.values(), self.amounts, strict=True)
         return [(name, short(amount)) for name, amount in known if amount.is_finite() and amount]
 
@@ -196,17 +210,17 @@ class Charge(NamedTuple):
         return Charge.of(sums, simulated=self.simulated or other.simulated)
 
     def covers(self, other: "Charge") -> bool:
-        """Return True if every amount is at least the other's."""
+        """Return True if every amount is at least that of `other`."""
         return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
 
     def words(self) -> str:
-        """Return the known amounts as text for a message."""
+        """Return the finite amounts of the charge as text for a message."""
         known = ", ".join(f"{name} {amount}" for name, amount in self.named)
         return (known or "nothing") + (" (simulated)" if self.simulated else "")
 
 
 class Way(NamedTuple):
-    """Limits of some sums. While none of them is exceeded, the guarantee holds."""
+    """Limits of some of an account's sums. The guarantee holds while no limit is exceeded."""
 
     limits: Mapping[str, Decimal]
 
@@ -224,7 +238,7 @@ class Way(NamedTuple):
 
 
 def ways(accountant: Accountant, epsilon: Decimal, delta: Decimal) -> Iterator[Way]:
-    """Yield the alternative limits of an accountant that has to prove (epsilon, delta)."""
+    """Yield the alternative sets of limits of an accountant that has to prove (epsilon, delta)."""
     match accountant:
         case "undecided":
             yield Way({"epsilon": epsilon, "delta": NOTHING})
@@ -257,7 +271,7 @@ def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
     """Return an epsilon, hardly above the smallest, at which an accountant with this delta admits these sums.
 
     This is the inverse of `ways`: mu2 and rho are converted at the shares of delta at which their limits are
-    computed, and the distances fit their limit at the epsilon found. So (epsilon, delta) is proven for
+    computed, and the distances fit their limit at the returned epsilon. So (epsilon, delta) is proven for
     the sums. Sums at a limit give the epsilon of that limit. With `basic`, epsilons are added; they hold at
     the sum of the deltas, which is at most delta.
 
@@ -281,7 +295,10 @@ def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
-    """Return the smallest epsilon at delta that a sum of rho, or of mu^2, proves, rounded up."""
+    """Return the smallest epsilon, rounded up, that the amount of a sum proves at delta.
+
+    The sum is that of rho or of mu^2.
+    """
     from dpbandits.privacy.certificates import GaussianDP, ZeroConcentratedDP
 
     if not amount:
@@ -337,5 +354,8 @@ def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
 
 
 def _distance(epsilon: float, delta: float) -> Decimal:
-    """Return the limit of the distances, rounded up as a charge of it is; `_gaussian` pays for that."""
+    """Return the limit of the sum of distances.
+
+    It is rounded up as charges are, for which `_gaussian` pays.
+    """
     return above(_DISTANCE_SHARE * delta / (1.0 + math.exp(epsilon)))

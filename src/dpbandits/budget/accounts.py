@@ -63,7 +63,10 @@ class Terms:
 
     @classmethod
     def of(cls, privacy: "Definition | Terms") -> "Terms":
-        """Return the terms of an account with this guarantee; raise InvalidParameter if there is none."""
+        """Return the terms of an account with this guarantee.
+
+        Raise InvalidParameter if it is no guarantee.
+        """
         if isinstance(privacy, Terms):
             return privacy
         unit = unit_of(privacy)
@@ -77,7 +80,7 @@ class Terms:
 
     @classmethod
     def from_json(cls, text: str) -> "Terms":
-        """Rebuild terms from `to_json()`. Other text raises any of Python's errors."""
+        """Rebuild terms from the text of `to_json()`. Another text may raise any of Python's errors."""
         fields: Mapping[str, Any] = json.loads(text)
         numbers = {name: Decimal(fields[name]) for name in ("epsilon", "delta")}
         return cls(**numbers, unit=Unit.from_config(fields["unit"]))
@@ -128,7 +131,10 @@ class Cost:
 
     @classmethod
     def of(cls, privacy: "Definition | Cost") -> "Cost":
-        """Return the cost of a mechanism with this guarantee; raise InvalidParameter if it is none."""
+        """Return the cost of a mechanism with this guarantee.
+
+        Raise InvalidParameter if it is no guarantee.
+        """
         if isinstance(privacy, Cost):
             return privacy
         return cls(unit=unit_of(privacy), epsilon=privacy.epsilon, delta=privacy.delta)
@@ -212,7 +218,7 @@ class Balance(Seen):
         return f"epsilon {spent} of {terms.epsilon} at delta {terms.delta}"
 
     def explain(self) -> str:
-        """Describe the account in sentences: promise, unit, accountant and amounts."""
+        """Describe the account in sentences: its guarantee, unit, accountant and spent amounts."""
         terms = self.terms
         lines = [
             f"All charges together keep epsilon {terms.epsilon} and delta {terms.delta}.",
@@ -241,7 +247,10 @@ class Balance(Seen):
 
     @property
     def spent_epsilon(self) -> Decimal:
-        """Sum of the epsilons of all charges; infinite if a charge has none in the account's unit."""
+        """Sum of the epsilons of all charges.
+
+        Infinite if no epsilon is known for a charge in the account's unit.
+        """
         return self.spent.epsilon
 
     @property
@@ -254,7 +263,7 @@ class Balance(Seen):
         """Proven epsilon of all charges so far together, at the account's delta, rounded up.
 
         It reaches the account's epsilon when the account is spent. The accountants `zcdp` and `gaussian` do
-        not add epsilons, so the remaining budget is not the difference.
+        not add epsilons, so the remaining budget is not the difference of the two epsilons.
         """
         since = epsilon_of(self.accountant, self._since(self.spent), self.terms.delta)
         return min(sum_up(self.before.epsilon, since), self.terms.epsilon)
@@ -311,14 +320,14 @@ class Balance(Seen):
         return tuple(ways(self.accountant, left, self.terms.delta))
 
     def _since(self, total: Charge) -> Charge:
-        """Return the part of the sums since the accountant was decided."""
+        """Return the sums of the charges since the accountant was decided."""
         parts = zip(total.amounts, self.before.amounts, strict=True)
         since = (less(*pair) if pair[0].is_finite() else UNKNOWN for pair in parts)
         return Charge.of(since, simulated=total.simulated)
 
 
 def _settle_promise(of: Terms | Cost) -> None:
-    """Make epsilon and delta exact; raise InvalidParameter if the unit is not a `Unit`."""
+    """Replace epsilon and delta by exact decimals. Raise InvalidParameter if the unit is not a `Unit`."""
     if not isinstance(of.unit, Unit):
         raise InvalidParameter(f"unit is a {type(of.unit).__name__}, expected a Unit: pass unit_of(privacy)")
     for name in ("epsilon", "delta"):

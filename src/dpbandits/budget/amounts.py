@@ -1,4 +1,7 @@
-"""Exact arithmetic on amounts of privacy budget. Decimals are used, so that three charges of 0.1 are 0.3."""
+"""Exact arithmetic on amounts of privacy budget.
+
+Amounts are decimals, so that three charges of 0.1 are 0.3.
+"""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation, Overflow
 from fractions import Fraction
@@ -10,12 +13,12 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["NOTHING", "UNKNOWN", "Amount", "above", "add", "exact", "float_above", "float_below", "times"]
 
 Amount = float | Decimal
-"""Type of an amount. A float means the decimal that it prints as, so that 0.1 is one tenth."""
+"""Type of an amount. A float stands for the decimal that it prints as, so that 0.1 is one tenth."""
 
 NOTHING = Decimal(0)
 
 UNKNOWN = Decimal("Infinity")
-"""Amount of a charge in a notion of privacy in which nothing is proven. No limit admits it."""
+"""Amount of a charge in a sum about which nothing is proven. No limit admits it."""
 
 # Amounts are bounded so that every sum of them, and of their squares, is exact in the context `_EXACT`.
 _LARGEST_EXPONENT = 400
@@ -23,17 +26,20 @@ _LARGEST_DIGITS = 400
 _EXACT = Context(prec=4000, Emax=10_000, Emin=-10_000, traps=[Inexact, InvalidOperation, Overflow])
 
 _UP = Context(prec=14, rounding=ROUND_CEILING)
-"""Rounding of charges. With 14 digits a charge is the same number on nearly every processor."""
+"""Decimal context that rounds charges up.
+
+With 14 digits a charge is the same number on nearly every processor.
+"""
 
 _SHORT = Context(prec=12, rounding=ROUND_CEILING)
 _SHORT_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 
 
 def exact(amount: object, *, name: str) -> Decimal:
-    """Return the decimal that an amount prints as.
+    """Return an amount as the decimal that it prints as.
 
     Raises:
-        InvalidParameter: The amount is not a finite number of at least 0, or has an absurd size.
+        InvalidParameter: The amount is not a finite number of at least 0, or is absurdly large or small.
     """
     if isinstance(amount, (int, np.integer, Decimal)) and not isinstance(amount, bool):
         decimal = Decimal(amount if isinstance(amount, Decimal) else int(amount))
@@ -56,7 +62,7 @@ def add(left: Decimal, right: Decimal) -> Decimal:
 
 
 def less(left: Decimal, right: Decimal) -> Decimal:
-    """Return the exact difference of two amounts."""
+    """Return the exact difference left - right of two amounts."""
     return _EXACT.subtract(left, right)
 
 
@@ -66,12 +72,12 @@ def times(left: Decimal, right: Decimal) -> Decimal:
 
 
 def square_up(amount: Decimal) -> Decimal:
-    """Return the square, rounded up to 14 digits."""
+    """Return the square of an amount, rounded up to 14 digits."""
     return _UP.multiply(amount, amount)
 
 
 def half_square_up(amount: Decimal) -> Decimal:
-    """Return half of the square, rounded up to 14 digits."""
+    """Return half of the square of an amount, rounded up to 14 digits."""
     return _UP.multiply(square_up(amount), Decimal("0.5"))
 
 
@@ -81,12 +87,12 @@ def above(value: float) -> Decimal:
 
 
 def sum_up(left: Decimal, right: Decimal) -> Decimal:
-    """Return the sum, rounded up to 14 digits."""
+    """Return the sum of two amounts, rounded up to 14 digits."""
     return _UP.add(left, right)
 
 
 def root_up(amount: Decimal) -> Decimal:
-    """Return the square root, rounded up to 14 digits."""
+    """Return the square root of an amount, rounded up to 14 digits."""
     # Decimal.sqrt rounds to nearest in every context, so the next larger number is above the root.
     return _UP.next_plus(_UP.sqrt(amount))
 
@@ -104,10 +110,10 @@ def float_above(value: Decimal) -> float:
 
 
 def short(amount: Decimal, *, down: bool = False) -> str:
-    """Return an amount with 12 digits for a message, rounded up, or down with `down=True`."""
+    """Return an amount as text with 12 digits for a message. It is rounded up, or down with `down=True`."""
     return str((_SHORT_DOWN if down else _SHORT).plus(amount))
 
 
 def ratio_up(whole: Decimal, part: Decimal) -> int:
-    """Return the smallest number of parts that cover the whole."""
+    """Return the smallest whole number n with n * part >= whole."""
     return -int(-Fraction(whole) // Fraction(part))

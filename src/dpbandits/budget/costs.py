@@ -64,7 +64,7 @@ from dpbandits.privacy.guarantee import Guarantee, Status
 __all__ = ["cost_of", "cost_of_guarantee", "epsilon_for", "together"]
 
 _ACCURATE = 1e-12
-"""Relative margin, added to numbers that were computed in floats, for their rounding errors."""
+"""Relative margin for rounding errors, which is added to numbers that were computed in floats."""
 
 _LARGEST_PLANNED = 1e6
 """Largest epsilon that `epsilon_for` tries."""
@@ -117,7 +117,7 @@ def cost_of(
 
 
 def cost_of_guarantee(guarantee: Guarantee) -> Cost:
-    """Return the cost of a whole guarantee, in its own unit; raise InvalidParameter if nothing is proven.
+    """Return the cost of a whole guarantee, in its own unit. Raise InvalidParameter if nothing is proven.
 
     Example:
         >>> import dpbandits as dpb
@@ -226,7 +226,10 @@ def epsilon_for(costs: Iterable[Cost], *, delta: float) -> float:
 
 
 def _rho(certificate: Certificate) -> Decimal:
-    """Return rho, rounded up. Decimals are squared, because a float's square may be rounded down."""
+    """Return the rho of a certificate, rounded up.
+
+    It squares decimals, because a float's square may be rounded down.
+    """
     match certificate:
         case PureDP(epsilon):
             return half_square_up(exact(epsilon, name="epsilon"))
@@ -245,7 +248,10 @@ def _rho(certificate: Certificate) -> Decimal:
 
 
 def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
-    """Return (mu, distance), rounded up; None if the certificate is not near Gaussian DP."""
+    """Return mu of Gaussian DP and the distance from it, rounded up.
+
+    None if the certificate is not near Gaussian DP.
+    """
     match certificate:
         case PureDP(epsilon):
             mu = gaussian_mu_of_pure(epsilon)

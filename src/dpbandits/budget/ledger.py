@@ -4,8 +4,9 @@ A ledger has two records that outlive every process and every copy of a state:
 
 - **Accounts.** A charge is written before anything is computed from it. Its id makes it idempotent: a retry
   after a crash is the same charge. Amounts are exact decimals.
-- **Lineages.** Every committed state advances its lineage by one position, with compare-and-set. Of two
-  copies of one state only the first to advance continues; the other gets `ForkedState`.
+- **Lineages.** A lineage is the sequence of the committed states of one policy. Every committed state
+  advances its lineage by one position, with compare-and-set. Of two copies of one state only the first to
+  advance continues; the other gets `ForkedState`.
 
 An account protects one `Unit`, fixed when it is opened. A cost in another unit is converted by the rules of
 `dpbandits.budget.units`, or refused. The composition rules and their proof are in
@@ -29,7 +30,7 @@ __all__ = ["Ledger"]
 
 
 class Entries(Protocol):
-    """Rows of a ledger, as one transaction reads and changes them."""
+    """Access to the rows of a ledger in one transaction."""
 
     def account(self, name: str) -> Balance | None: ...
     def charge(self, account: str, charge_id: str) -> Charge | None: ...
@@ -40,7 +41,7 @@ class Entries(Protocol):
 
 
 class Contents(NamedTuple):
-    """All rows of a ledger, for a copy to another one: balances, charges and positions, by their names."""
+    """All rows of a ledger, for a copy: balances, charges and positions, by their names."""
 
     accounts: dict[str, Balance]
     charges: dict[tuple[str, str], Charge]
@@ -55,7 +56,7 @@ class Ledger(Payer):
         """Open the rows in a transaction, which is one atomic and durable change."""
 
     def _reading(self) -> AbstractContextManager[Entries]:
-        """Open the rows for reading."""
+        """Open the rows for reading only."""
         return self._event()
 
     @worded
@@ -97,7 +98,10 @@ class Ledger(Payer):
         return self.account(name)
 
     def account(self, name: str) -> Account:
-        """Return the account of this name, for `account=`. An unknown name fails at the first charge."""
+        """Return the account with this name, to pass as `account=`.
+
+        An unknown name fails at the first charge.
+        """
         return Account(self, name)
 
     @worded
@@ -148,7 +152,7 @@ class Ledger(Payer):
         return balance.charged(Cost.of(cost).charged_to(balance.terms, account=account), account=account)
 
     def charged(self, account: str, charge_id: str) -> Charge | None:
-        """Return the charge with this id; None if there is none."""
+        """Return the amounts of the charge with this id; None if there is no such charge."""
         check_name(charge_id, what="charge_id")
         with self._reading() as entries:
             _found(entries.account(account), account)
@@ -197,14 +201,14 @@ class Ledger(Payer):
 
 
 def _found(balance: Balance | None, account: str) -> Balance:
-    """Return the balance; raise InvalidParameter if there is no such account."""
+    """Return the balance of an account. Raise InvalidParameter if it is None, as there is no such account."""
     if balance is None:
         raise InvalidParameter(f"the ledger has no account {account!r}: call open_account first")
     return balance
 
 
 def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
-    """Raise InvalidParameter if an account exists with other terms."""
+    """Raise InvalidParameter if an account exists with other terms than those that were requested."""
     if existing != asked:
         names = ("epsilon", "delta", "unit")
         differing = [one for one in names if getattr(existing, one) != getattr(asked, one)]

@@ -43,7 +43,7 @@ class MemoryLedger(Ledger):
 
 
 class _InMemory(NamedTuple):
-    """Rows of a `MemoryLedger`, in dictionaries."""
+    """Rows of a `MemoryLedger`, in dictionaries by name."""
 
     accounts: dict[str, Balance]
     charges: dict[tuple[str, str], Charge]

@@ -112,7 +112,7 @@ _TABLES = (
 )
 
 _LARGEST_TOTAL = 2000
-"""Largest exponent of a stored sum: no sum of admitted amounts, or of their squares, has more digits."""
+"""Largest exponent of a stored sum. No sum of admitted amounts, or of their squares, has more digits."""
 
 _HASH_BYTES = 256
 _MODULUS = 1 << (8 * _HASH_BYTES)
@@ -123,8 +123,8 @@ class SQLiteLedger(Ledger):
     """A ledger in an SQLite file of mode 0600.
 
     Every call is one transaction on its own connection, so that threads and forked processes may share the
-    object. One writer at a time has the file (`BEGIN IMMEDIATE`). A call returns after its transaction has
-    reached the disk. The file must be on a file system with working locks.
+    object. Only one process at a time writes to the file (`BEGIN IMMEDIATE`). A call returns after its
+    transaction has reached the disk. The file must be on a file system with working locks.
 
     Without a witness, a ledger that is restored from a backup forgets later charges. Then restore states and
     ledger together, and never continue both the backup and the original. With a witness such a rollback is
@@ -169,7 +169,7 @@ class SQLiteLedger(Ledger):
                     _write_book(connection, replace(book, witnessed=name))
 
     def verify(self) -> None:
-        """Read every row and compare all of them with the book. 100,000 charges take seconds.
+        """Read every row and compare all of them with the book; see the module. 100,000 charges take seconds.
 
         Raises:
             CorruptState: A row was changed, removed or added.
@@ -185,21 +185,21 @@ class SQLiteLedger(Ledger):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open an exclusive write transaction. It is rolled back if the block raises."""
+        """Open an exclusive write transaction. It is rolled back if the `with` block raises."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
 
     def _alone(self) -> AbstractContextManager[None]:
-        """Return the witness's lock, or a null context without a witness."""
+        """Return the lock that guards calls with a witness, or a null context without a witness."""
         if self._witness is None:
             return nullcontext()
         return locked(self._path.with_name(self._path.name + ".witness-lock"))
 
     @contextmanager
     def _event(self) -> Iterator["_Entries"]:
-        """Open a transaction. If it changes anything, the witness is told before this returns."""
+        """Open the rows in a transaction. If it changes them, the witness is told before this returns."""
         with self._alone():
             with self._transaction() as connection:
                 entries = _Entries(connection)
@@ -230,7 +230,10 @@ class SQLiteLedger(Ledger):
             )
 
     def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool) -> None:
-        """Compare the file with the witness, and tell it a last event that it missed; see the module."""
+        """Compare the book with the witness, and tell the witness a last event that it missed.
+
+        See the module.
+        """
         if book.witnessed not in ("", self._name):
             raise IncompatibleState("the witness knows this ledger by another name: pass name=")
         last = witness.last(self._name)
@@ -254,10 +257,10 @@ class SQLiteLedger(Ledger):
         witness.advance(self._name, position=book.position, digest=book.digest)
 
     def _create(self) -> None:
-        """Create a complete new ledger at the path unless there is a file.
+        """Create a complete new ledger at the path, unless there is a file already.
 
         It is built under another name and hard-linked into place, which never replaces another process's
-        file. So a ledger is never empty, and an empty file is a damaged one.
+        file. So a ledger file is never empty, and an empty file is a damaged one.
         """
         path = self._path
         if path.exists():
@@ -289,7 +292,7 @@ class SQLiteLedger(Ledger):
 
 @contextmanager
 def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
-    """Open a new connection in autocommit mode. Errors of SQLite become errors of this library."""
+    """Open a new connection in autocommit mode. SQLite's errors become errors of this library."""
     # mode=rw: a deleted ledger must be an error and not a fresh budget.
     address = f"{path.as_uri()}?mode=rw"
     try:
@@ -311,7 +314,7 @@ def _connected(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 
 
 def _reason(error: sqlite3.Error) -> str:
-    """Return the name of SQLite's error code. Its message could quote data."""
+    """Return the name of SQLite's error code, because the error's message could quote data."""
     return getattr(error, "sqlite_errorname", None) or type(error).__name__
 
 
@@ -320,10 +323,13 @@ def _reason(error: sqlite3.Error) -> str:
 
 @dataclass(frozen=True)
 class _Book:
-    """Counts and sums of all rows, and the position of the ledger, in the order of the table's columns.
+    """The book: counts and sums of all rows, and the ledger's position.
+
+    Fields are in the order of the table's columns.
 
     `kept` is the sum over accounts and lineages, which are few; `charges` is the sum over charges. `digest`
-    commits to all fields and to the digest before. The salt hides them from readers of digests.
+    is computed from all fields and from the digest before. The salt hides the fields from readers of
+    digests.
     """
 
     salt: str
@@ -359,12 +365,12 @@ class _Book:
         return replace(self, digest=hashlib.blake2b(repr(sums).encode(), key=key, digest_size=32).hexdigest())
 
     def hashed(self, table: str, row: tuple[object, ...]) -> int:
-        """Return a row's hash, the number that it adds to a sum."""
+        """Return the hash of a row, which is the number that the row adds to a sum."""
         text = repr((self.salt, table, row)).encode(errors="surrogatepass")
         return int.from_bytes(hashlib.shake_128(text).digest(_HASH_BYTES), "big")
 
     def checked(self) -> "_Book":
-        """Return the book itself; raise CorruptState if its digest does not fit its fields."""
+        """Return the book unchanged. Raise CorruptState if its digest does not fit its fields."""
         if self._with_digest() != self:
             raise _damaged()
         return self
@@ -389,7 +395,7 @@ def _write_book(connection: sqlite3.Connection, book: _Book) -> None:
 
 
 class _Entries:
-    """Rows as one transaction sees them, and its changes of the book's sums."""
+    """Rows of the ledger in one transaction, and the changes that it makes to the book's sums."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -429,7 +435,7 @@ class _Entries:
         self._n_charges += 1
 
     def close(self) -> None:
-        """Write the book after this event, if it changed anything."""
+        """Write the book after this transaction, if it changed any row."""
         if self._changed:
             self.book = self.book.moved(self._kept, self._n_kept, self._charges, self._n_charges)
             _write_book(self.connection, self.book)
@@ -475,7 +481,7 @@ def _charge(row: tuple[Any, ...]) -> Charge:
 
 
 def _marks(row: tuple[Any, ...]) -> str:
-    """Return SQL placeholders for a row and its checksum."""
+    """Return the SQL placeholders for a row's values and its checksum."""
     return ", ".join("?" * (len(row) + 1))
 
 
@@ -485,7 +491,7 @@ def _seal(row: tuple[object, ...]) -> str:
 
 
 def _unsealed(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row's values; raise CorruptState if its checksum does not fit."""
+    """Return a row's values without its checksum. Raise CorruptState if the checksum does not fit."""
     *values, seal = row
     if seal != _seal(tuple(values)):
         raise CorruptState("a row of the ledger was changed: restore it from a backup")
@@ -539,7 +545,7 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balance]:
-    """Compare accounts and lineages with the book; return the accounts' balances."""
+    """Compare accounts and lineages with the book's sum `kept`; return the accounts' balances."""
     accounts, lineages = (
         [_unsealed(row) for row in connection.execute(f"SELECT * FROM {table}")]  # noqa: S608
         for table in ("accounts", "lineages")

@@ -4,10 +4,10 @@ Privacy losses compose only if their neighbours are the same. `Unit.steps` decid
 
 **Equal units.** Equal texts describe the same neighbours. Costs are added up as they are.
 
-**Changes of rows.** Two units of `RowDP` differ in three numbers: the largest move of a row's position
-(`distance`), the number of one person's rows that change (`rows`), and the largest change of the noisy answer
-of such a row (`answers`; 0 if answers do not change). A release that protects changes (D, m, a) protects
-changes (D', m', a') after k steps, where k = ceil(m'/m) times ceil(max(D'/D, a'/a)).
+**Changes of rows.** Two units of `RowDP` differ in three numbers (D, m, a). D is the largest move of a row's
+position (`distance`), and m the number of one person's rows that change (`rows`). The largest change of the
+noisy answer of such a row is a (`answers`; 0 if answers do not change). A release that protects changes (D,
+m, a) protects changes (D', m', a') after k steps, where k = ceil(m'/m) times ceil(max(D'/D, a'/a)).
 
 *Proof (group privacy).* Order the m' rows in ceil(m'/m) groups of at most m. Move each group on the straight
 line from its old positions and answers to the new ones, in ceil(max(D'/D, a'/a)) equal steps. Public boxes
@@ -37,7 +37,7 @@ _LONGEST_TEXT = 1000
 """Largest number of characters in each text of a unit."""
 
 _MOST_STEPS = 10**9
-"""Largest number of steps of a conversion. More would cost more than any account has."""
+"""Largest number of steps of a conversion between units. More steps would cost more than any account has."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,11 @@ class Unit:
                 )
 
     def steps(self, to: "Unit") -> int | None:
-        """Return the number of steps between neighbours of this unit that connect any neighbours in `to`.
+        """Return how many steps between neighbours of this unit connect any two neighbours of the unit `to`.
 
         Returns:
-            The number of steps, which is 1 if this unit covers `to`; None if no number is known to be enough.
+            The number of steps, which is 1 if this unit covers `to`; None if no number is known to be
+            enough.
         """
         if self == to:
             return 1
@@ -112,7 +113,7 @@ class Unit:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "Unit":
-        """Rebuild a unit from `to_config()`. Other values raise any of Python's errors."""
+        """Rebuild a unit from the result of `to_config()`. Other values may raise any of Python's errors."""
         moves = config["moves"]
         if moves is not None:
             distance, rows, answers = moves

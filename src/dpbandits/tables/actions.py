@@ -1,8 +1,9 @@
 """`Actions`: a grid of numbers or categories to choose from, and the public value that is maximised.
 
-Every point of the grid is an action, the last column's steps varying fastest. What is told is an outcome.
-What is maximised is its value. Values, shapes and bounds are public functions: a policy applies them to
-releases and to a user's own context. They must not read private data, which nothing can check.
+Every point of the grid is an action; the last column varies fastest. A policy is told the outcome of an
+action, and maximises its value. Values, shapes and bounds are public functions: a policy applies them to
+releases and to a user's own context. They must not read private data, which nothing can check. In shapes, K
+is the number of actions, n of contexts, and d of coordinates of an encoded context.
 """
 
 import math
@@ -32,16 +33,16 @@ from dpbandits.tables.windows import Window, checked_explore, checked_step, dist
 __all__ = ["ActionCurve", "Actions"]
 
 MOST_ACTIONS, MOST_COLUMNS = 128, 3
-"""Most points of the grid, and most of its columns."""
+"""Largest number of actions in a grid, and largest number of its columns."""
 
 STEPS = 20
-"""Steps of a range that does not say how many it has."""
+"""Number of values of a range that states no `steps`."""
 
 TRIED = 64
-"""Number of random public contexts and rows of outcomes with which functions are tried."""
+"""Number of random public contexts and rows of outcomes on which functions are tried."""
 
 TRIED_ALONE = 5
-"""Number of these rows that are tried alone as well."""
+"""Number of those contexts and rows of outcomes (`TRIED`) that are also tried one by one."""
 
 ALONE = (
     "the function returned something else for one row alone than for the same row among others: a row must "
@@ -174,7 +175,10 @@ class Actions(Configured):
 
     @classmethod
     def of(cls, actions: Any) -> "Actions | None":
-        """Return the grid of `Actions`, a schema or one column; None for None."""
+        """Return the grid that `actions` describes: an `Actions`, a schema or one column.
+
+        Return None for None.
+        """
         return actions if actions is None or isinstance(actions, Actions) else cls(actions)
 
     # -- the grid -------------------------------------------------------------------------------
@@ -186,32 +190,32 @@ class Actions(Configured):
 
     @cached_property
     def steps(self) -> tuple[tuple[Label, ...], ...]:
-        """Values of every column."""
+        """Values of every column of the grid."""
         return tuple(_steps(column) for column in self.schema.columns.values())
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of values of every column."""
+        """Number of values of every column of the grid."""
         return tuple(map(_size, self.schema.columns.values()))
 
     @property
     def ordered(self) -> tuple[bool, ...]:
-        """True for every column with an order."""
+        """True for every column whose values have an order: for all but categories."""
         return tuple(not isinstance(column, Categories) for column in self.schema.columns.values())
 
     @cached_property
     def grid(self) -> IntArray:
-        """Codes (K, p) of all actions."""
+        """Codes of all K actions in the p columns, shape (K, p). A code is a value's place in its column."""
         return np.indices(self.sizes).reshape(len(self.sizes), -1).T
 
     @property
     def n_actions(self) -> int:
-        """K."""
+        """Number K of actions."""
         return len(self.grid)
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """Values (K,) of every column, by name."""
+        """Value of every action in each column, shape (K,), by the column's name."""
         found = {
             name: np.array(values)[codes]
             for name, values, codes in zip(self.schema.names, self.steps, self.grid.T, strict=True)
@@ -222,7 +226,7 @@ class Actions(Configured):
 
     @cached_property
     def choices(self) -> tuple[Any, ...]:
-        """All possible values of `Decision.action`: numbers or categories, or dicts of several columns."""
+        """All possible values of `Decision.action`: numbers or categories, or, for several columns, dicts."""
         rows = [
             tuple(values[code] for values, code in zip(self.steps, codes, strict=True))
             for codes in self.grid.tolist()
@@ -232,7 +236,7 @@ class Actions(Configured):
         return tuple(dict(zip(self.schema.names, row, strict=True)) for row in rows)
 
     def choice(self, code: int) -> Any:
-        """Return the action with this code, as `Decision.action` has it: a dict is a new one."""
+        """Return the action with this code in the form of `Decision.action`. A dict is a copy."""
         chosen = self.choices[code]
         return dict(chosen) if isinstance(chosen, dict) else chosen
 
@@ -245,7 +249,7 @@ class Actions(Configured):
 
     @cached_property
     def arms(self) -> Arms:
-        """The actions as arms."""
+        """Domain of the actions' codes, with their labels."""
         return Arms(self.labels)
 
     # -- logged actions -------------------------------------------------------------------------
@@ -351,7 +355,7 @@ class Actions(Configured):
     # -- the rule that chooses ------------------------------------------------------------------
 
     def valued(self, means: FloatArray) -> FloatArray:
-        """Return values (..., K) of expected outcomes (..., K), sorted along the declared shape.
+        """Return values (..., K) of expected outcomes (..., K), after sorting along declared shapes.
 
         Raises:
             InvalidParameter: The function fails, or returns another shape or a number that is not finite.
@@ -368,7 +372,7 @@ class Actions(Configured):
         return replace(self, shape=None).valued(outcomes)
 
     def shaped(self, means: FloatArray) -> FloatArray:
-        """Return means (..., K) sorted along the declared shape."""
+        """Return expected outcomes (..., K), sorted along the columns for which a shape is declared."""
         found = np.asarray(means, dtype=np.float64)
         if not self.shape:
             return found
@@ -411,7 +415,7 @@ class Actions(Configured):
         return allowed
 
     def _sides(self, contexts: FloatArray) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Return the lower and upper bound (n,) of every bounded column."""
+        """Return the lower and upper bounds (n,) of every column that the function `bounds` restricts."""
         ordered = {name for name, one in zip(self.schema.names, self.ordered, strict=True) if one}
         sides: dict[str, tuple[FloatArray, FloatArray]] = {}
         try:
@@ -431,7 +435,10 @@ class Actions(Configured):
     def ranked(
         self, means: FloatArray, reward_range: RewardRange, allowed: BoolArray | None = None
     ) -> FloatArray:
-        """Return values (n, K) of predicted outcomes (n, K), clipped to their range; -inf beyond bounds."""
+        """Return the values (n, K) of predicted outcomes (n, K); -inf for actions that are not `allowed`.
+
+        Outcomes are clipped to their range.
+        """
         values = self.valued(np.clip(means, reward_range.low, reward_range.high))
         return values if allowed is None else np.where(allowed, values, -np.inf)
 
@@ -490,7 +497,9 @@ class Actions(Configured):
         reward_range: RewardRange,
         window: Window | None = None,
     ) -> ActionCurve:
-        """Return predictions for one encoded context (1, d), from means and deviations (1, K) of outcomes.
+        """Return the predictions along all actions for one encoded context (1, d).
+
+        `moments` are means and standard deviations of outcomes, (1, K) each.
 
         Raises:
             InvalidData: There are several contexts.
@@ -513,10 +522,12 @@ class Actions(Configured):
     # -- checks ---------------------------------------------------------------------------------
 
     def beside(self, contexts: Schema, reward_range: RewardRange | None = None) -> "Actions":
-        """Return the actions for these contexts, after trying their functions on public points.
+        """Return a copy of the actions for contexts with these columns.
+
+        Its functions are tried on public points.
 
         Raises:
-            InvalidParameter: A function fails, or what it returns does not fit.
+            InvalidParameter: A function fails, or its result does not fit.
         """
         found = copy(self)
         object.__setattr__(found, "contexts", contexts)
@@ -543,7 +554,8 @@ class Actions(Configured):
         """Return the actions as a JSON-ready dictionary.
 
         Raises:
-            InvalidParameter: The value or the bounds are functions, which are not written anywhere.
+            InvalidParameter: The value or the bounds are a function of your own, which cannot be written as
+                JSON.
         """
         if self.bounds is not None:
             raise InvalidParameter(
@@ -623,7 +635,10 @@ def _steps(column: Column) -> tuple[Label, ...]:
 
 
 def _tried(value: Callable[..., Any], given: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
-    """Return the values of a public function; all it is given is public."""
+    """Return the result of a public function, as finite numbers of this shape.
+
+    All its arguments are public.
+    """
     try:
         with np.errstate(all="ignore"):
             returned = np.asarray(value(**given))
@@ -644,7 +659,7 @@ def _tried(value: Callable[..., Any], given: dict[str, Any], shape: tuple[int, .
 
 
 def _in_units(contexts: FloatArray, schema: Schema) -> dict[str, Any]:
-    """Return the ranges and categories of encoded contexts (n, d) by name, in their own units."""
+    """Return the columns of encoded contexts (n, d) by name. Numbers are in the unit of their column."""
     found: dict[str, Any] = {}
     place = 0
     for name, column in schema.columns.items():

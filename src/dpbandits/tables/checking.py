@@ -1,4 +1,4 @@
-"""`TableCheck` counts how a table's cells are read, to test an integration on made-up data.
+"""`TableCheck`: counts of how a table's cells are read, to test an integration on made-up data.
 
 `Finding` names the public rule of a column that one cell breaks. It never shows a value.
 """
@@ -25,12 +25,15 @@ _RULES = {
     },
     "single values": dict.fromkeys((Fate.UNREADABLE, Fate.OUTSIDE), "is not one of the categories"),
 }
-"""Texts of broken rules, by `Column.expected` and `Fate`. They are fixed, so they show no value."""
+"""Texts of broken rules, by `Column.expected` and `Fate`.
+
+They are fixed, so that they cannot show a value.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A cell that cannot be read as it is.
+    """A cell that cannot be used unchanged, and the rule that it breaks.
 
     Attributes:
         column: Name of the cell's column.
@@ -54,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnCheck:
-    """Numbers of a column's cells that are not read as they are.
+    """Numbers of a column's cells that cannot be used unchanged.
 
     Attributes:
         missing: Number of missing cells, such as None, NaN, NaT or NA.
@@ -70,7 +73,7 @@ class ColumnCheck:
 
     @classmethod
     def of(cls, fates: IntArray, *, clips: bool) -> "ColumnCheck":
-        """Count from the `Fate` of each cell (n,)."""
+        """Return the counts of a column from the `Fate` of each of its n cells, shape (n,)."""
         _, missing, unreadable, outside = np.bincount(fates, minlength=len(Fate)).tolist()
         return cls(missing=missing, unreadable=unreadable, outside=outside, clips=clips)
 
@@ -101,7 +104,7 @@ class TableCheck:
 
     @classmethod
     def of(cls, columns: Mapping[str, "Column"], fates: Mapping[str, IntArray], *, rows: int) -> "TableCheck":
-        """Count from the `Fate` of each cell, by column."""
+        """Return the counts of a table from the `Fate` of each cell, by column."""
         lost, moved = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
         found = {}
         for name, column in columns.items():
@@ -116,7 +119,7 @@ class TableCheck:
 
     @property
     def sound(self) -> bool:
-        """Return True if every row can be used and no cell was clipped."""
+        """True if every row can be used and no cell was clipped."""
         return not (self.missing_rows or self.clipped_rows)
 
     def __str__(self) -> str:

@@ -14,13 +14,13 @@ ObjectArray = NDArray[Any]  # of objects
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coded:
-    """A column of n rows stored as k values, so that each value is read once. This is raw data.
+    """A column of n rows stored as k values, so that each value is parsed only once. This is raw data.
 
     NumPy converts it to the array of the rows' values.
 
     Attributes:
-        codes: Each row's place in `values` (n,).
-        values: Values of the rows (k,), None for a missing one. Two of them may be equal.
+        codes: Place of each row's value in `values`, shape (n,).
+        values: Values of the rows, shape (k,), None for a missing one. Two of them may be equal.
     """
 
     codes: NDArray[np.integer[Any]]

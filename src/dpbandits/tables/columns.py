@@ -64,12 +64,15 @@ class Column(Configured, ABC):
 
     @property
     def clips(self) -> bool:
-        """True if a declared value replaces a value outside; for a range, the nearer bound."""
+        """True if a declared value replaces a value outside the declared ones.
+
+        For a range, the nearer bound.
+        """
         return bool(getattr(self, "clip", False))
 
     @property
     def words(self) -> frozenset[str]:
-        """Texts that are values of the column, although they mean a missing cell elsewhere."""
+        """Texts that are values of this column, although they mean a missing cell in other columns."""
         return frozenset()
 
     def clipping(self) -> Self:
@@ -78,20 +81,26 @@ class Column(Configured, ABC):
 
     @abstractmethod
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        """Return encoded cells (n,) or (n, width), NaN for an unusable cell, and each cell's `Fate` (n,)."""
+        """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
+
+        And each cell's `Fate` (n,).
+        """
 
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """Return encoded cells (n,) or (n, width), NaN for an unusable cell. No cell is refused."""
+        """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
+
+        No cell raises an error.
+        """
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.points(values.values)))
         return self._read(values)[0]
 
     def fates(self, values: Any) -> IntArray:
-        """Return each cell's `Fate` (n,). No cell is refused."""
+        """Return the `Fate` of each cell, shape (n,). No cell raises an error."""
         return self._read(values)[1]
 
     def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
-        """Return encoded cells (n,) or (n, width), all of which must be usable.
+        """Return encoded cells, (n,) or (n, width). All of them must be usable.
 
         Args:
             values: Cells (n,).
@@ -113,12 +122,12 @@ class Column(Configured, ABC):
 
     @property
     def _bounds(self) -> str:
-        """Text for an error about values outside: the declared values, and what to do."""
+        """Return the end of an error message about values outside: the declared values, and advice."""
         declared = replace(self, missing=None)  # type: ignore[type-var]
         return f"{declared!r}: declare clip=True, or a wider range that you know without the data"
 
     def to_config(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary, without options that have their default, None."""
+        """Return a JSON-ready dictionary, without optional arguments that are None."""
         config = super().to_config()
         optional = ("missing", "unknown", "steps")
         return {name: value for name, value in config.items() if name not in optional or value is not None}
@@ -206,7 +215,7 @@ class Ordered(Column):
         values: Two or more finite numbers in increasing order.
 
     Raises:
-        InvalidParameter: They are anything else.
+        InvalidParameter: `values` are no such numbers.
 
     Example:
         >>> Ordered([5, 10, 20]).encode(np.array([20, 5]), name="discount").tolist()
@@ -289,7 +298,7 @@ class Categories(Column):
 
     @cached_property
     def _places(self) -> dict[Any, int]:
-        """Place in `_meanings` by value: each category's code, then a missing and an unreadable cell."""
+        """Index into `_meanings` by a cell's value. Missing and unreadable cells follow the categories."""
         try:
             places = codes_by_value(self.values)
         except ValueError:
@@ -309,7 +318,10 @@ class Categories(Column):
 
     @property
     def _meanings(self) -> tuple[IntArray, IntArray]:
-        """Codes and `Fate`s (K + 3,) of the K categories, a missing, an unreadable and an unlisted cell."""
+        """Codes and `Fate`s of K + 3 kinds of cells, (K + 3,) each.
+
+        The kinds are the K categories, a missing, an unreadable and an unlisted cell.
+        """
         others = [-1 if one is None else self.values.index(one) for one in (self.missing, self.unknown)]
         codes = [*range(len(self.values)), others[0], others[1], others[1]]
         fates = [*([Fate.READ] * len(self.values)), Fate.MISSING, Fate.UNREADABLE, Fate.OUTSIDE]
@@ -322,7 +334,7 @@ class Categories(Column):
 
     @property
     def words(self) -> frozenset[str]:
-        """Categories that are texts. "none" means a missing cell unless it is one of them."""
+        """Categories that are texts. The text "none" means a missing cell unless it is a category."""
         return frozenset(value for value in self.values if isinstance(value, str))
 
     @property
@@ -331,7 +343,7 @@ class Categories(Column):
         return Arms([str(value) for value in self.values])
 
     def codes(self, values: NDArray[Any] | Coded) -> IntArray:
-        """Return the codes (n,) of cells (n,), -1 for every cell that `encode` would refuse."""
+        """Return the codes of cells, shape (n,), with -1 for a cell that `encode` would refuse."""
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.codes(values.values)))
         return np.asarray(self._meanings[0][self._found(values)])
@@ -365,7 +377,7 @@ class Categories(Column):
 
 
 def fates_of(values: Any) -> tuple[FloatArray, IntArray]:
-    """Return cells as finite numbers (n,), NaN for any other cell, and each cell's `Fate` (n,)."""
+    """Return cells as finite numbers (n,), with NaN for any other cell; and each cell's `Fate` (n,)."""
     numbers = numbers_of(array_of(values, flat=True))
     infinite = np.isinf(numbers)
     found = np.where(infinite, Fate.UNREADABLE, np.where(np.isnan(numbers), Fate.MISSING, Fate.READ))

@@ -172,7 +172,10 @@ class Cycle(Column):
 
 
 def _times(values: Any) -> tuple[TimeArray, IntArray]:
-    """Return cells as times in microseconds (n,), NaT for a cell that is no time, and each `Fate` (n,)."""
+    """Return cells as times in microseconds (n,), with NaT for a cell that is no time.
+
+    And each cell's `Fate` (n,).
+    """
     cells = array_of(values, flat=True)
     if cells.dtype.kind == "M":
         moments = cells.astype("datetime64[us]")
@@ -194,7 +197,7 @@ def _time_or_fate(cell: object) -> datetime | Fate:
 
 
 def _moment(given: Any, name: str) -> date:
-    """Return a public date or time as a date, or as a datetime if it has a time of day."""
+    """Return a declared date or time as a date, or as a datetime if it has a time of day."""
     try:
         if isinstance(given, str) and len(given.strip()) == len("2024-05-31"):
             return date.fromisoformat(given.strip())
@@ -218,4 +221,7 @@ _PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
     "week": lambda moments: np.mod(_days_since(moments, np.broadcast_to(_MONDAY, moments.shape)), 7.0),
     "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
 }
-"""Functions from times to places in a named period: hours of a day, days of a week or of a year."""
+"""Functions from times to places in a named period.
+
+The places are hours since midnight, days since Monday or days since January 1st.
+"""

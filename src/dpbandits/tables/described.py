@@ -294,7 +294,7 @@ class DescribedTable:
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:
-    """Return for each number (N,) how many of the public `cuts` lie at or below it: 0..len(cuts).
+    """Return, for each of N numbers, how many of the public `cuts` are at most that number: 0..len(cuts).
 
     Raises:
         InvalidParameter: The cuts are not finite and strictly increasing.
@@ -313,7 +313,10 @@ def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> I
 
 
 def one_right(codes: IntArray, n_arms: int) -> FloatArray:
-    """Return rewards (N, K): 1 for the right arm and 0 for the others; NaN in the row of a negative code."""
+    """Return rewards (N, K) from the code of each row's right arm: 1 for that arm and 0 for the others.
+
+    The row of a negative code is NaN.
+    """
     paid = np.asarray(codes[:, None] == np.arange(n_arms), dtype=np.float64)
     paid[codes < 0] = np.nan
     return paid
@@ -430,7 +433,7 @@ _OUTCOMES: dict[str, Callable[[Mapping[str, Any]], ArmRewards | LoggedArm]] = {
 
 
 def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
-    """Return the column that identifies a row's user, and the largest number of rows of a user."""
+    """Return the name of the column of users, and the largest number of rows of a user."""
     if "user" not in description:
         return None, 1
     where = "[user]"
@@ -440,7 +443,7 @@ def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:
 
 
 def _answers(description: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the columns of answers and of the rows' ids."""
+    """Return the names of the columns of answers and of the rows' ids, from the section [answers]."""
     if "answers" not in description:
         return None, None
     where = "[answers]"

@@ -45,7 +45,7 @@ __all__ = [
 
 
 def description_in(text: str, name: str) -> dict[str, Any]:
-    """Return the content of a TOML text; raise InvalidParameter with the file's name if it is not TOML."""
+    """Return the content of a TOML text. Raise InvalidParameter with the file's name if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -78,7 +78,7 @@ def columns_in(description: Mapping[str, Any]) -> dict[str, Column]:
 
 
 def section_of(name: str, column: Column) -> str:
-    """Return the section [columns.NAME] that declares a column."""
+    """Return the TOML text of the section [columns.NAME] that declares a column."""
     config = {
         key: v for key, v in column.to_config().items() if key != "type" and (key, v) != ("clip", False)
     }
@@ -91,7 +91,7 @@ def section_of(name: str, column: Column) -> str:
 
 
 def written(value: object) -> str:
-    """Return a value as TOML text: its JSON text, in which TOML also requires DEL to be escaped."""
+    """Return a value as TOML text. It is its JSON text, in which TOML also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -131,7 +131,7 @@ def _column(name: str, declared: object) -> Column:
 def check_keys(
     section: Mapping[str, Any], where: str, *, required: Set[str], optional: Set[str] = frozenset()
 ) -> None:
-    """Raise InvalidParameter if a section lacks a required key or has one that is not listed."""
+    """Raise InvalidParameter if a section lacks a required key or has an unknown key."""
     missing = sorted(required - set(section))
     unknown = sorted(str(key) for key in set(section) - required - optional)
     if missing:
@@ -142,7 +142,7 @@ def check_keys(
 
 
 def value_in(section: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    """Return the value of a key; raise InvalidParameter if it has another type than `kind`."""
+    """Return the value of a key. Raise InvalidParameter if it has another type than `kind`."""
     value = section[key]
     if not isinstance(value, kind):
         raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a {kind.__name__}")
@@ -150,7 +150,7 @@ def value_in(section: Mapping[str, Any], key: str, kind: type, where: str) -> An
 
 
 def number_in(section: Mapping[str, Any], key: str, where: str) -> float:
-    """Return the number of a key; raise InvalidParameter if its value is not a number."""
+    """Return the value of a key as a float. Raise InvalidParameter if it is not a number."""
     value = section[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidParameter(f"{where}: {key} is a {type(value).__name__}, expected a number")

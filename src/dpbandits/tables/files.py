@@ -53,7 +53,7 @@ _ARROW = b"ARROW1\0\0"
 
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
-"""Limits of a table: its rows and, for Parquet and Arrow, its columns and decoded bytes.
+"""Largest numbers of a table's rows and, for Parquet and Arrow, of its columns and decoded bytes.
 
 Bytes are those of the declared columns for Parquet, and those of the whole file for Arrow.
 """
@@ -153,11 +153,17 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     bool: lambda value: value in (0, 1),
     datetime: lambda value: isinstance(value, datetime | int),
 }
-"""Tests of a value from `cell_value`, by the column's type. A date written as eight digits is read as int."""
+"""Tests of a value that `cell_value` returned, by the column's type.
+
+A date written as eight digits is read as int.
+"""
 
 
 _READABLE = re.compile(r"[A-HJ-MO-Za-hj-mo-z]|[0-9]{1,15}\Z")
-"""Texts that need no `cell_value`: no float begins with this letter, or it is an integer of <= 15 digits."""
+"""Pattern of texts that need no `cell_value`.
+
+They begin with a letter with which no float begins, or are integers of at most 15 digits.
+"""
 
 
 class _Column:
@@ -196,7 +202,7 @@ class _Column:
             self._parts.append(self._numbers(words)[codes])
 
     def finished(self) -> FloatArray | Coded:
-        """Return the whole column; raise InvalidData for missing or unreadable cells that `gaps` forbids."""
+        """Return the whole column. Raise InvalidData for missing or unreadable cells if `gaps` is False."""
         values = None
         if self.kind is float:
             rows = np.concatenate([np.empty(0), *self._parts])
@@ -218,13 +224,15 @@ class _Column:
         return self._noted(numbers_of(as_objects(words)))
 
     def _noted(self, numbers: FloatArray) -> FloatArray:
-        """Return the numbers, and note whether one is NaN (missing) or infinite (unreadable)."""
+        """Return the numbers unchanged, and record whether one is NaN (missing) or infinite (unreadable)."""
         self._missing = self._missing or bool(np.isnan(numbers).any())
         self._bad = self._bad or bool(np.isinf(numbers).any())
         return numbers
 
     def _values(self, words: Sequence[object]) -> list[object]:
-        """Return the words, with None for a missing one, and note missing and unreadable words.
+        """Return the words, with None for a missing one.
+
+        Record whether there are missing and unreadable words.
 
         A word's meaning is read later, by `cell_value`.
         """
@@ -257,23 +265,26 @@ def _columns(
 
 
 _CELLS = ("boolean", "integer", "floating", "decimal", "null", "binary", "large_binary", "time")
-"""Names of Arrow's types of plain cells, besides text, dates and times."""
+"""Names of Arrow types whose cells are single values. Text, dates and times are tested separately."""
 
 
 def _placed(cells: list[Any], places: dict[object, int]) -> NDArray[np.int32]:
-    """Return the cells' places (n,), and add new cells to `places`."""
+    """Return the number that `places` gives each cell, shape (n,). New cells are added to `places`."""
     return np.fromiter((places.setdefault(cell, len(places)) for cell in cells), np.int32, len(cells))
 
 
 def _are_numbers(cells: Any) -> bool:
-    """Return True for an Arrow array of integers or floats, which converts to float64 at once."""
+    """Return True for an Arrow array of integers or floats, which can be converted to float64 as a whole."""
     from pyarrow.types import is_floating, is_integer
 
     return bool(is_integer(cells.type) or is_floating(cells.type))
 
 
 def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
-    """Return the distinct cells of Arrow arrays, with text stripped, and each row's place among them (n,)."""
+    """Return the distinct cells of Arrow arrays, and the place of each row's cell among them (n,).
+
+    Text is stripped of blanks.
+    """
     import pyarrow as pa
     from pyarrow.compute import utf8_trim
 
@@ -300,7 +311,7 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
 
 
 def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
-    """Return Arrow's numbers as an array (n,), without `to_numpy`, which imports pandas."""
+    """Return Arrow's numbers as a NumPy array (n,). It avoids `to_numpy`, which imports pandas."""
     import pyarrow as pa
 
     held = pa.Array.from_buffers(cells.type, len(cells), [None, cells.buffers()[1]], offset=cells.offset)
@@ -322,7 +333,10 @@ def _check_header(header: list[str], columns: Sequence[_Column]) -> None:
 
 
 class _Lines:
-    """Lines of a text file, read in blocks of whole lines. Take one line, or the rest of a block at once."""
+    """Lines of a text file, read in blocks of whole lines.
+
+    A caller takes one line, or the rest of a block.
+    """
 
     def __init__(self, data: IO[bytes]) -> None:
         self._blocks = _whole_lines(data)
@@ -345,7 +359,10 @@ class _Lines:
         return line
 
     def rest(self) -> bytes:
-        """Return the rest of the block, or the next block; empty at the end."""
+        """Return the rest of the current block, or the next block if all of it was taken.
+
+        Empty at the end of the file.
+        """
         if self._used >= len(self._block):
             self._block, self._used, self._text = next(self._blocks, b""), 0, None
         return self._block[self._used :] if self._used else self._block
@@ -356,14 +373,14 @@ class _Lines:
         return self._used < len(self._block)
 
     def skip(self) -> None:
-        """Take the rest of the block, whose lines end in a newline."""
+        """Mark the rest of the block as taken, and count its lines."""
         rest = self.rest()
         self.count += rest.count(b"\n") + (not rest.endswith(b"\n"))
         self._used = len(self._block)
 
 
 def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
-    """Yield blocks of bytes that end at the end of a line."""
+    """Yield the bytes of a file in blocks that end at the end of a line."""
     pieces: list[bytes] = []
     while piece := data.read(BLOCK_BYTES):
         end = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1  # never between \r and \n
@@ -377,7 +394,10 @@ def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
 
 
 def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -> None:
-    """Read delimited text: blocks that Arrow and `csv` read alike by Arrow, all others by `csv`."""
+    """Read delimited text into `columns`.
+
+    Arrow reads the blocks that it and the module `csv` read alike; `csv` reads all others.
+    """
     dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
     try:
         header = [cell.strip() for cell in next(csv.reader(lines, **dialect), [])]
@@ -394,7 +414,7 @@ def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -
 
 
 def _rows(lines: _Lines, header: list[str], dialect: Mapping[str, Any]) -> list[list[str]]:
-    """Return the rows that begin in the rest of a block."""
+    """Return the rows that begin in the rest of a block, as `csv` reads them."""
     reader, rows = csv.reader(lines, **dialect), []
     while lines.within:
         row = next(reader)
@@ -420,9 +440,10 @@ def _add_rows(rows: list[list[str]], header: list[str], columns: Sequence[_Colum
 
 
 def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str) -> bool:
-    """Add a block by Arrow and return True, or return False if `csv` has to read it.
+    """Add a block by Arrow and return True, or return False if the module `csv` has to read it.
 
-    `csv` reads what it might read differently from Arrow, and what Arrow refuses, for the error message.
+    `csv` reads what it might read differently from Arrow. It also reads what Arrow refuses, for the error
+    message.
     """
     try:
         from pyarrow import ArrowException
@@ -445,10 +466,10 @@ def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], deli
 
 
 def _is_plain(block: bytes, delimiter: int) -> bool:
-    """Return True if Arrow and `csv` split the lines alike.
+    """Return True if Arrow and the module `csv` split the lines of a block alike.
 
-    Quotes stand around whole cells only, every line ends in a newline and is short enough for `csv`, and the
-    block is UTF-8.
+    This is so if quotes stand around whole cells only, every line ends in a newline and is short enough for
+    `csv`, and the block is UTF-8.
     """
     if not block.isascii():
         block.decode("utf-8")  # raises UnicodeDecodeError, which `read_table_file` reports
@@ -475,10 +496,11 @@ def _is_plain(block: bytes, delimiter: int) -> bool:
 def _split(
     block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str, numbers: frozenset[str]
 ) -> dict[str, Any]:
-    """Return the declared columns of a block: `numbers` as float64 with null for missing, others as text.
+    """Return the declared columns of a block.
 
-    Arrow's parser gives the same bits as `float`. It refuses a few spellings that `float` takes, and takes
-    some spellings of NaN that `float` refuses.
+    The columns in `numbers` are float64 with null for a missing cell, and the others are text. Arrow's
+    parser gives the same bits as `float`. It refuses a few spellings that `float` takes, and takes some
+    spellings of NaN that `float` refuses.
     """
     import pyarrow as pa
     from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
@@ -560,7 +582,10 @@ def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
 
 
 def _text_size(cells: Any) -> int:
-    """Return the bytes of a dictionary-encoded text array if each row had its own text; 0 for others."""
+    """Return the size in bytes of a dictionary-encoded text array if each row had its own text.
+
+    It is 0 for other arrays.
+    """
     import pyarrow as pa
     from pyarrow.compute import binary_length
 
@@ -571,10 +596,10 @@ def _text_size(cells: Any) -> int:
 
 
 def check_size(file: Any, names: list[str]) -> None:
-    """Check a Parquet file's description against the public limits: a small file can decode to any size.
+    """Compare a Parquet file's description with the public limits.
 
-    Text is read as a dictionary, which has each word once. The decoded size of text is therefore checked
-    while it is read.
+    A small file can decode to any size. Text is read as a dictionary, which has each word once. The decoded
+    size of text is therefore checked while it is read.
 
     Args:
         file: A `pyarrow.parquet.ParquetFile`. Only its description is read.

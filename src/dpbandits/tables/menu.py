@@ -1,7 +1,8 @@
-"""`Menu`: the columns of a user's context, and a few arms.
+"""`Menu`: the columns of a user's context, and the arms or actions to choose from.
 
 It turns an application's record of a user (a dict, a dataclass, a row of a table) into the rows among which
-a policy chooses. All trust models read contexts here. Data frames need narwhals, other records only NumPy.
+a policy chooses. The policies of all trust models use it to read contexts. Data frames need narwhals, other
+records only NumPy.
 """
 
 import numbers
@@ -93,7 +94,10 @@ class Menu:
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the public arguments only: the functions in `_quick` cannot be pickled."""
+        """Return the public arguments for pickling.
+
+        The functions in `_quick` cannot be pickled and are built again.
+        """
         chosen = {"arms": self.products or self.arms} if self.actions is None else {"actions": self.actions}
         return partial(type(self), contexts=self.contexts, **chosen), ()
 
@@ -204,7 +208,7 @@ class Menu:
         return np.asarray(self.points(context)[0])
 
     def points(self, contexts: object) -> FloatArray:
-        """Return the encoded contexts of several users (B, d), with a row of NaN for an unreadable context.
+        """Return the encoded contexts of B users, shape (B, d), with a row of NaN for an unreadable context.
 
         Args:
             contexts: A pandas, polars or pyarrow table; a mapping from the schema's names to columns; an
@@ -212,8 +216,8 @@ class Menu:
                 columns are ignored.
 
         Raises:
-            InvalidData: The table has no rows, lacks one of the schema's columns, or has columns of different
-                lengths. The values of a context cause no error.
+            InvalidData: The table has no rows, lacks one of the schema's columns, or has columns of
+                different lengths. The values of a context cause no error.
         """
         table, count = self._columns(contexts)
         if count == 0:
@@ -224,7 +228,7 @@ class Menu:
         return points
 
     def readable(self, contexts: object) -> tuple[FloatArray, BoolArray]:
-        """Return encoded contexts (B, d), and which of them could be read (B,).
+        """Return the encoded contexts of B users (B, d), and True for those that could be read (B,).
 
         An unreadable context becomes the origin, a public point.
 
@@ -239,7 +243,7 @@ class Menu:
         return np.where(known[:, None], points, 0.0), known
 
     def encode(self, contexts: object) -> FloatArray:
-        """Return encoded contexts (n, d), all of which must be readable.
+        """Return the encoded contexts of n users, shape (n, d). All of them must be readable.
 
         Args:
             contexts: Contexts as `points` takes them, or one user's context.
@@ -251,7 +255,9 @@ class Menu:
         return _untold(self.contexts.encode, table)
 
     def check(self, contexts: object) -> TableCheck:
-        """Count how the cells of these contexts, or of one context, are read; see `Schema.check`.
+        """Count how the cells of contexts are read; see `Schema.check`.
+
+        `contexts` may also be one user's context.
 
         Raises:
             InvalidData: The table is invalid, as for `points`.
@@ -260,9 +266,9 @@ class Menu:
         return _untold(self.contexts.check, table)
 
     def findings(self, contexts: Sequence[Any]) -> list[list[Finding]]:
-        """Return, for each user, a finding for every column whose cell cannot be read as it is.
+        """Return, for each user, a finding for every column whose cell cannot be used unchanged.
 
-        `point` can read a context if none of its findings is refused.
+        `point` can read a context if no finding about it has `refused` True.
 
         Privacy: The findings about a user depend on that user's context and the public columns alone. Show
         them to the client that sent the context, and to nobody else.
@@ -311,7 +317,10 @@ class Menu:
         raise InvalidData(f"available: expected a list of labels, at least one, of the {self.n_arms} arms")
 
     def sets(self, points: FloatArray) -> FloatArray:
-        """Return decision sets (B, K, d + 1): each encoded context of (B, d) with the code of each arm."""
+        """Return the decision sets of B users (B, K, d + 1): encoded contexts with every arm's code.
+
+        `points` are the encoded contexts, shape (B, d).
+        """
         people, dim = points.shape
         rows = np.empty((people, self.n_arms, dim + 1))
         rows[:, :, :-1] = points[:, None, :]
@@ -321,7 +330,9 @@ class Menu:
     # -- arms -------------------------------------------------------------------------------------
 
     def cells(self, labels: object) -> IntArray:
-        """Return the codes (n,) of arms, -1 for an unknown label. Labels are compared by value.
+        """Return the codes of n labels of arms, shape (n,), with -1 for an unknown label.
+
+        Labels are compared by value.
 
         Raises:
             InvalidData: `labels` is not a list.
@@ -358,7 +369,7 @@ class Menu:
         return mask
 
     def _ambiguous(self, labels: object) -> bool:
-        """Return True for a list of booleans, one for each arm, if a boolean is also an arm's label."""
+        """Return True if `labels` could be booleans, one for each arm, as well as labels of arms."""
         try:
             marks = len(labels) == self.n_arms and {type(one) for one in labels} <= {bool, np.bool_}  # type: ignore[arg-type, attr-defined]
         except Exception:  # noqa: BLE001 - as in `points`
@@ -366,7 +377,7 @@ class Menu:
         return marks and any(self.arms.code(mark) >= 0 for mark in (True, False))
 
     def all_offered(self, available: object, count: int) -> BoolArray:
-        """Return which arms are available to each of `count` users (B, K).
+        """Return True for arms that are available to each of `count` users, shape (B, K).
 
         Args:
             available: Booleans (B, K), or a list of labels for each user.
@@ -387,7 +398,7 @@ class Menu:
     # -- reading ----------------------------------------------------------------------------------
 
     def _is_one(self, contexts: Any) -> bool:
-        """Return True for one user's context, False for a table of several."""
+        """Return True if `contexts` is one user's context, and False if it is a table of several users."""
         kind = type(contexts)
         if isinstance(contexts, Mapping):
             return _is_cell(next(iter(contexts.values()), None))
@@ -436,7 +447,10 @@ class Menu:
 
 
 def _untold(read: Callable[..., _T], table: Any) -> _T:
-    """Return a method's result on a table, without repeating the text of a caller's error."""
+    """Return the result of a method on a table.
+
+    Replace an error of the caller's object, which could show values.
+    """
     try:
         return read(table, ignore_extra=True)
     except (InvalidData, MissingExtra):
@@ -450,7 +464,10 @@ class _Slow(Exception):
 
 
 def _quick(column: object) -> Callable[[Any], float]:
-    """Return a fast form of a column's `encode` for one plain value; it raises `_Slow` for other values."""
+    """Return a function that encodes one plain value as the column's `encode` does, but faster.
+
+    It raises `_Slow` for other values.
+    """
     if type(column) is Categories:
         codes, kind = {value: float(code) for code, value in enumerate(column.values)}, type(column.values[0])
 
@@ -482,7 +499,7 @@ def _is_frame(table: object) -> bool:
 
 
 def _rows_of(frame: Any) -> int:
-    """Return a data frame's number of rows; raise InvalidData for a lazy one, which does not know it."""
+    """Return a data frame's number of rows. Raise InvalidData for a lazy frame, whose number is not known."""
     try:
         return len(frame)
     except Exception:  # noqa: BLE001 - as in `Menu.points`
@@ -509,7 +526,7 @@ def _cells(person: Any, names: tuple[str, ...]) -> Sequence[object]:
 
 
 def _reads(kind: type) -> bool:
-    """Return True if a context of this type without keys is read, by its fields or in the schema's order."""
+    """Return True if a record of this type is read by its fields, or in the schema's order."""
     in_order = issubclass(kind, Sequence | np.ndarray) and not issubclass(kind, str | bytes)
     return in_order or is_dataclass(kind)
 

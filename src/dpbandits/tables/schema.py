@@ -66,7 +66,7 @@ class Schema:
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Columns by name, in the order of the points' coordinates (a copy)."""
+        """Copy of the columns by name, in the order of the points' coordinates."""
         return dict(self._columns)
 
     @property
@@ -81,7 +81,7 @@ class Schema:
 
     @property
     def codes(self) -> dict[int, int]:
-        """Number of categories, by the index of the coordinate that holds their code."""
+        """Number of categories, by the index of the coordinate that holds the category's code."""
         coordinates = [column for _, column in self._columns for _ in range(column.width)]
         return {
             place: len(column.values)
@@ -91,7 +91,7 @@ class Schema:
 
     @property
     def domain(self) -> Product:
-        """Domain of encoded rows: a unit box for each run of ranges, and `Arms` for categories."""
+        """Domain of encoded rows: unit boxes for columns of numbers, and `Arms` for categories."""
         return Product(*_parts(column for _, column in self._columns))
 
     def encode(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
@@ -115,7 +115,9 @@ class Schema:
         return np.column_stack([column.encode(cells[name], name=name) for name, column in self._columns])
 
     def points(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
-        """Encode rows as `encode` does (n, d), with a row of NaN where `encode` would raise for a cell.
+        """Encode n rows as `encode` does, shape (n, d).
+
+        A row is NaN if `encode` would raise an error for one of its cells.
 
         Raises:
             InvalidData: The table lacks a column or has an extra one, or cannot be read.
@@ -159,7 +161,7 @@ class Schema:
         return {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
 
     def _cells(self, frame: object, *, ignore_extra: bool) -> dict[str, NDArray[Any] | Coded]:
-        """Return the declared columns of a table, which have one length; see `encode`."""
+        """Return the declared columns of a table, after checking that they have one length; see `encode`."""
         table = read_table(frame)
         missing = [name for name in self.names if name not in table.names]
         if missing:

@@ -1,7 +1,7 @@
 """Draft a TOML file that describes a table, from a public sample of its rows.
 
-Guarantees rest on public bounds and categories; computed from private data, they would reveal information
-about it. `read_sample` therefore reads the declared number of public rows and no further row.
+Guarantees rest on public bounds and categories. If these were computed from private data, they would reveal
+information about it. `read_sample` therefore reads the declared number of public rows and no further row.
 """
 
 import csv
@@ -30,13 +30,13 @@ MOST_ROWS = 100_000
 """Largest number of rows of a sample."""
 
 FEW = 20
-"""Largest number of distinct texts of a column that becomes categories."""
+"""Largest number of distinct texts with which a column becomes categories."""
 
 FEW_NUMBERS = 6
-"""Largest number of distinct whole numbers of a column that becomes categories and not a range."""
+"""Largest number of distinct whole numbers with which a column becomes categories and not a range."""
 
 _OFTEN = 5
-"""Smallest mean number of rows per value for whole numbers to become categories."""
+"""Smallest mean number of rows per distinct value with which whole numbers become categories."""
 
 UNKNOWN = "unknown"
 
@@ -161,7 +161,7 @@ def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
 
 
 def _declared(cells: Sequence[object]) -> Column | str:
-    """Return a declaration that fits the cells, or the reason why there is none."""
+    """Return a column that fits the cells, or the reason why there is none."""
     known = [_value(cell) for cell in cells if not is_missing(cell)]
     gaps = len(known) < len(cells)
     if not known:

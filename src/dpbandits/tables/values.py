@@ -24,23 +24,26 @@ __all__ = ["VALUES", "Net", "Outcome", "Revenue"]
 
 
 VALUES: Registry[Any] = Registry("a value")
-"""Registry of values. A configuration names your own class after `@VALUES.add("its type")`."""
+"""Registry of named values.
+
+Decorate your own class with `@VALUES.add("its type")`, so that a configuration can name it.
+"""
 
 
 @VALUES.add("Outcome")
 @dataclass(frozen=True)
 class Outcome(Configured):
-    """The expected outcome itself."""
+    """The expected outcome itself as the value."""
 
     def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
-        """Return `mean`."""
+        """Return the expected outcomes `mean` unchanged."""
         return mean
 
 
 @VALUES.add("Revenue")
 @dataclass(frozen=True, kw_only=True)
 class Revenue(Configured):
-    """Price less cost, times the expected number of units sold.
+    """Price minus cost, times the expected number of units sold.
 
     Args:
         price: Name of the column with the price.
@@ -105,7 +108,7 @@ class Net(Configured):
 
 
 def numbers_in(columns: Mapping[str, Any], name: str) -> FloatArray:
-    """Return a column of numbers (K,).
+    """Return the column `name` of the actions as numbers, shape (K,).
 
     Raises:
         InvalidParameter: There is no such column, or it has categories.
