@@ -6,8 +6,8 @@ The script builds wheel and source distribution into FOLDER/dist, and checks siz
 For every Python from 3.11 on that it finds, it installs both files into new environments with an empty home
 folder. There, away from the checkout, it imports all modules without extras, runs the README's Python with
 warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and npm, the
-evaluator of exported policies runs in Pyodide. The last lines name every environment and every step that was
-left out, with its reason.
+evaluator of exported policies runs in Pyodide, and the workflows are linted. The last lines name every
+environment and every step that was left out, with its reason.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def main() -> None:
     done.append(f"built {wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}")
     for python in given.python or pythons():
         done += [checked(folder, python, packed) for packed in (wheel, sdist)]
-    done.append(in_pyodide(folder, wheel))
+    done += by_node(folder)
     sys.stdout.write("\n- ".join(["\nRelease check passed:", *done, ""]))
 
 
@@ -175,6 +175,7 @@ def checked(folder: Path, python: str, packed: Path) -> str:
         tests = place / "tests"
         tests.mkdir()
         shutil.copy(ROOT / "tests" / "test_imports.py", tests)
+        (tests / "pytest.ini").write_text("[pytest]\n")  # else pytest takes the checkout's settings
         # These two need the checkout: the next step takes the zip file that a user has, the wheel itself.
         chosen = "not names_load and not as_zip"
         run(own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, tests, cwd=place)
@@ -183,20 +184,23 @@ def checked(folder: Path, python: str, packed: Path) -> str:
     return f"Python {version}, {kind}: installed, imported, README run, commands run"
 
 
-def in_pyodide(folder: Path, wheel: Path) -> str:
-    """Compare decisions in Pyodide, without NumPy, with those of the library; return a line about it."""
+def by_node(folder: Path) -> list[str]:
+    """Compare decisions in Pyodide, without NumPy, with the library's, and lint the workflows."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
-        return "Pyodide: left out, there is no node or npm"
-    place = folder / "pyodide"
-    shutil.copytree(HERE / "pyodide", place)
+        return ["Pyodide and workflows: left out, there is no node or npm"]
+    place = folder / "node"
+    shutil.copytree(HERE / "node", place)
     subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=place, check=True)
     own = next(folder.glob("wheel-*/venv")) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     (place / "cases.json").write_text(run(own, "-c", EXPORT, cwd=place))
-    done = subprocess.run(
-        [node, "run.mjs", str(wheel)], cwd=place, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return f"Pyodide: {done.stdout.strip()}"
+    wheel = next((folder / "dist").glob("*.whl"))
+    done = []
+    for name, argument in (("pyodide", wheel), ("workflows", ROOT / ".github" / "workflows")):
+        words = [node, f"{name}.mjs", str(argument)]
+        ran = subprocess.run(words, cwd=place, check=True, stdout=subprocess.PIPE, text=True)
+        done.append(f"{name}: {ran.stdout.strip()}")
+    return done
 
 
 def run(python: Path, *words: object, cwd: Path) -> str:
