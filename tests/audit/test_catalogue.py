@@ -65,6 +65,7 @@ COSTLY = (
     "gp-bandit-marginals-several-rounds",
     "gp-bandit-marginals-census",
     "gp-bandit-marginals-actions",
+    "explore-then-commit-marginals-actions",
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-marginals-one-vector",

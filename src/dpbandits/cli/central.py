@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpbandits.central.logged.logged_table import LoggedTable
+    from dpbandits.central.published_function import PublishedPosterior
+    from dpbandits.tables import Actions
     from dpbandits.tables.coded import Coded
 
 __all__ = ["app", "evaluate", "learn", "predict"]
@@ -75,7 +77,8 @@ def learn(
     schema: Annotated[
         Path | None,
         Option(
-            help="TOML file that describes the table, instead of --context, --action, --reward, --bounds."
+            help="TOML file that describes the table, instead of --context, --action, --reward, --bounds. "
+            "Required if the policy is to choose numbers; see its section [actions]."
         ),
     ] = None,
     context: Annotated[str | None, Option(help="Names of the context columns, as a,b,c.")] = None,
@@ -316,25 +319,45 @@ def predict(
     table = read_table_file(contexts, held.kinds, gaps=held.kinds, words=held.words)
     rows = [np.asarray(table[name]) for name in held.contexts]
     mean, sd = held.function.predict(held.context_rows(table, clip=clip))
-    best, shown = held.function.best_of(mean), held.action_names
+    shown, grid, outcomes = held.action_names, held.grid, None
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
-    writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
     # `best` is -1 for a row that cannot be read: index -1 is the empty name.
-    names = _as_csv(np.array([*shown, ""], dtype=np.object_))
+    if grid is None:
+        best, names = held.function.best_of(mean), _as_csv(np.array([*shown, ""], dtype=np.object_))
+        writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
+    else:
+        best, names = np.asarray(held.function.choose(held.context_rows(table, clip=clip))), _choices(grid)
+        outcomes = cast("PublishedPosterior", held.function).reward_range
+        writer.writerow([*held.contexts, *held.action_kinds, "mean", "sd", "value", *extra])
     shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
-    line = f"{shapes}%s{',%.6g' * (2 + len(extra))}\n"
+    line = f"{shapes}%s{',%.6g' * (2 + (grid is not None) + len(extra))}\n"
     for start in range(0, len(mean), _LINES):
         at = slice(start, start + _LINES)
         chosen = best[at]
         places = np.arange(len(chosen)), chosen
         numbers = [mean[at][places], sd[at][places]]
+        if grid is not None and outcomes is not None:
+            readable = np.isfinite(mean[at]).all(axis=1)
+            values = np.full(mean[at].shape, np.nan)
+            values[readable] = grid.ranked(mean[at][readable], outcomes)
+            numbers.append(values[places])
         if every:
             numbers += [part for pair in zip(mean[at].T, sd[at].T, strict=True) for part in pair]
         cells = [own[at] if own.dtype.kind == "f" else _as_csv(own[at]) for own in rows]
         columns = [*cells, names[chosen], *numbers]
         written = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
         sys.stdout.write(line * len(chosen) % tuple(written))
+
+
+def _choices(grid: "Actions") -> "NDArray[Any]":
+    """Return the cells of every action of a grid as CSV text, and of no action last."""
+    import numpy as np
+
+    rows = grid.choices if len(grid.sizes) > 1 else [{"": value} for value in grid.choices]
+    cells = [[f"{value:g}" if isinstance(value, float) else value for value in row.values()] for row in rows]
+    columns = [_as_csv(np.array([*own, None], dtype=np.object_)) for own in zip(*cells, strict=True)]
+    return np.array([",".join(own) for own in zip(*columns, strict=True)], dtype=np.object_)
 
 
 def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
@@ -355,6 +378,14 @@ def evaluate(
     log: Annotated[Path, Argument(help="Logged bandit data of users from whom the policy has not learned.")],
     *,
     propensity: Propensity = None,
+    density: Annotated[
+        str | None,
+        Option(
+            help="Column with the density of the logged number, if the policy chooses numbers: per unit of "
+            'every range, and a probability for other columns. "uniform" if numbers were drawn evenly. Or '
+            'pass --propensity: a column with the chance of the logged step, or "uniform".'
+        ),
+    ] = None,
     cluster: Annotated[
         str | None,
         Option(help="Column of clusters (families, schools), within which rewards may be dependent."),
@@ -372,7 +403,8 @@ def evaluate(
 ) -> None:
     """Estimate the value of the policy, of each constant action and of random choice, with 95% intervals.
 
-    The log is not protected: the printed values are no release.
+    For a policy that chooses numbers, the value of each logged outcome is averaged. With --density, a number
+    between steps counts as the nearer step. The log is not protected: the printed values are no release.
     """
     import numpy as np
 
@@ -382,21 +414,40 @@ def evaluate(
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
+    grid = held.grid
+    one = (propensity is None) != (density is None)
+    if density is not None if grid is None else not one:
+        raise InvalidParameter(
+            "a policy that chooses numbers needs either --density COLUMN or --propensity COLUMN, or "
+            '"uniform" in place of the column; --density is for no other policy'
+        )
+    weight = propensity if density is None else density
+    weight = None if grid is not None and weight == "uniform" else weight
     columns = LogColumns(
-        contexts=held.contexts, action=held.action, reward=held.reward, propensity=propensity
+        contexts=held.contexts,
+        action=held.action,
+        reward=held.reward,
+        propensity=weight,
+        actions=() if grid is None else grid.schema.names,
     )
-    kinds = columns.kinds | held.kinds | ({} if cluster is None else {cluster: str})
-    if held.function.menu is not None:
-        kinds[held.action] = type(held.function.menu.arms.labels[0])
-    elif held.arms is None:
-        kinds[held.action] = float
+    kinds = columns.kinds | held.kinds | held.action_kinds | ({} if cluster is None else {cluster: str})
     table = read_table_file(log, kinds, gaps=held.gaps, words=held.words)
-    contexts, given = held.context_rows(table, clip=clip), held.action_cells(table)
+    contexts, given = (
+        held.context_rows(table, clip=clip),
+        held.action_cells(table, between=density is not None),
+    )
     count = len(held.action_names)
-    chances = np.full(len(given), 1.0 / count) if propensity is None else np.asarray(table[propensity])
+    rewards = np.asarray(table[held.reward], dtype=float)
+    chances = np.full(len(given), 1.0 / count) if weight is None else np.asarray(table[weight], dtype=float)
+    if grid is not None:
+        rewards = grid.value_of(given, rewards)
+        if density is not None:
+            # Only ratios of chances matter, as estimates are self-normalised: the largest becomes one.
+            chances = (grid.even_density if weight is None else chances) * grid.lengths[given]
+            chances = chances / max(1.0, float(chances.max(initial=0.0)))
     known: dict[str, Any] = {
         "actions": given,
-        "rewards": np.asarray(table[held.reward], dtype=float),
+        "rewards": rewards,
         "propensities": chances,
         "clusters": None if cluster is None else _numbered(cast("Coded", table[cluster])),
         "draws": draws,

@@ -54,6 +54,9 @@ SHAPES = ("increasing", "decreasing")
 FUNCTIONS = ("value", "shape", "bounds")
 """Attributes of `Actions` that are public functions."""
 
+VALUED = 1 << 16
+"""Rows whose values are computed together."""
+
 ON_STEP = 1e-6
 """Largest distance of a logged number from a step that it counts as, as a share of its range."""
 
@@ -316,6 +319,27 @@ class Actions(Configured):
         ]
         return 1.0 / math.prod(spans)
 
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Measure (K,) of the numbers that count as each step: a length for every `Range`, else one."""
+        found = np.ones(1)
+        for column, size in zip(self.schema.columns.values(), self.sizes, strict=True):
+            own = np.ones(size)
+            if isinstance(column, Range):
+                own *= column.span / (size - 1)
+                own[[0, -1]] *= 0.5
+            found = np.multiply.outer(found, own).ravel()
+        return found
+
+    def value_of(self, codes: IntArray, outcomes: FloatArray) -> FloatArray:
+        """Return the value (n,) of an outcome (n,) of each of these actions (n,)."""
+        found = np.empty(len(codes))
+        for start in range(0, len(codes), VALUED):
+            rows = slice(start, start + VALUED)
+            means = np.repeat(outcomes[rows, None], self.n_actions, axis=1)
+            found[rows] = np.take_along_axis(self.valued(means), codes[rows, None], axis=1)[:, 0]
+        return found
+
     def even_shares(self, *, between: bool) -> FloatArray:
         """Return the shares (K,) of all actions if actions are drawn evenly.
 
@@ -323,13 +347,8 @@ class Actions(Configured):
             between: True if numbers are drawn from the whole `Range` and count as the nearer step: half as
                 many are nearest to the first or last step. False if steps are drawn.
         """
-        shares = np.ones(1)
-        for column, size in zip(self.schema.columns.values(), self.sizes, strict=True):
-            own = np.ones(size)
-            if between and isinstance(column, Range):
-                own[[0, -1]] = 0.5
-            shares = np.multiply.outer(shares, own / own.sum()).ravel()
-        return shares
+        shares = self.lengths if between else np.ones(self.n_actions)
+        return np.asarray(shares / shares.sum())
 
     # -- windows of `explore` --------------------------------------------------------------------
 

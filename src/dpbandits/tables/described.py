@@ -55,6 +55,26 @@ Or the table is logged bandit data, with one arm a row and the reward of that ar
     high = 1
     propensity = "chance"        # optional: column of the propensity; default: uniform over the arms
 
+Or the decision is a number or a few (prices, doses), which the log has in columns by their names::
+
+    [log]                        # without arm and arms
+    reward = "bought"            # column of the outcome; low and high as above
+    density = "density"          # column of the density of the logged numbers, per unit of every range and a
+                                 # probability for other columns; or "uniform" for even draws
+    propensity = "chance"        # instead of density: column of the chance of the logged step, or "uniform"
+
+    [actions.columns.price]      # one to three columns: ranges with steps, `ordered` numbers, or categories
+    low = 1
+    high = 20
+    steps = 20
+
+    [actions.value]              # optional: what is maximised, a named value of `dpbandits.values`
+    type = "Revenue"             # its arguments follow
+    price = "price"
+
+    [actions.shape]              # optional: shape of outcomes along a column
+    price = "decreasing"
+
 `outsourced curate` releases all described columns, and reads one more section::
 
     [answers]                    # optional; without it a command answers, by the rows' places
@@ -81,11 +101,13 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.tables.actions import Actions
 from dpbandits.tables.columns import Categories
 from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, text_in, value_in
 from dpbandits.tables.files import TableColumns, columns_of_frame, read_table_file
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
 from dpbandits.tables.schema import Schema
+from dpbandits.tables.values import VALUES
 
 __all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
 
@@ -131,18 +153,23 @@ class LoggedArm:
     """Logged bandit data, from a file's section [log].
 
     Attributes:
-        arm: Name of the column of the chosen arm.
-        arms: Labels of all arms.
+        arm: Name of the column of the chosen arm; None if there is a grid of actions.
+        arms: Labels of all arms, or of all actions.
         reward: Name of the column of the chosen arm's reward.
         reward_range: Public bounds of rewards; None if rewards are true and false.
         propensity: Name of the column of the chosen arm's probability; None if arms were drawn uniformly.
+        density: Name of the column of the density of the chosen numbers; None if the log has none.
+        actions: Grid of actions, instead of arms. Then "uniform" in place of the name of a column of
+            propensities or densities stands for even draws.
     """
 
-    arm: str
+    arm: str | None
     arms: Arms
     reward: str
     reward_range: RewardRange | None
     propensity: str | None = None
+    density: str | None = None
+    actions: Actions | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -152,16 +179,21 @@ class LoggedArm:
     @property
     def kinds(self) -> dict[str, type]:
         """Type of every column's cells, by column name."""
-        kinds = {
-            self.arm: type(self.arms.labels[0]),
-            self.reward: bool if self.reward_range is None else float,
-        }
-        return kinds if self.propensity is None else {**kinds, self.propensity: float}
+        kinds: dict[str, type] = {} if self.arm is None else {self.arm: type(self.arms.labels[0])}
+        weight = self.propensity if self.density is None else self.density
+        if self.actions is not None:
+            kinds = {name: column.kind for name, column in self.actions.schema.columns.items()}
+            weight = None if weight == "uniform" else weight
+        kinds[self.reward] = bool if self.reward_range is None else float
+        return kinds if weight is None else {**kinds, weight: float}
 
     @property
     def words(self) -> dict[str, Set[str]]:
         """Texts that are values and not missing cells, by column name."""
-        return {self.arm: frozenset(label for label in self.arms.labels if isinstance(label, str))}
+        if self.actions is not None:
+            return {name: column.words for name, column in self.actions.schema.columns.items()}
+        texts = frozenset(label for label in self.arms.labels if isinstance(label, str))
+        return {} if self.arm is None else {self.arm: texts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +248,10 @@ class DescribedTable:
             InvalidParameter: As for `from_toml`.
         """
         description = description_in(text, name)
-        optional = {"name", "path", "horizon", "user", "privacy", "answers", "plan", *_OUTCOMES}
+        optional = {"name", "path", "horizon", "user", "privacy", "answers", "plan", "actions", *_OUTCOMES}
         check_keys(description, "the file", required={"columns"}, optional=optional)
+        if "actions" in description and "log" not in description:
+            raise InvalidParameter("the section [actions] needs [log], which says how they were drawn")
         if sum(one in description for one in _OUTCOMES) > 1:
             raise InvalidParameter(
                 "the file needs one of the sections [label], [rewards] and [log], not several"
@@ -406,23 +440,54 @@ def _rewards(description: Mapping[str, Any]) -> ArmRewards:
 def _log(description: Mapping[str, Any]) -> LoggedArm:
     where = "[log]"
     section = value_in(description, "log", dict, "the file")
-    check_keys(section, where, required={"arm", "arms", "reward"}, optional={"low", "high", "propensity"})
-    labels = Categories(value_in(section, "arms", list, where)).values  # of one kind, as a column's cells are
+    grid = _grid(description)
+    chosen, weights = (
+        ({"arm", "arms"}, {"propensity"}) if grid is None else (set(), {"propensity", "density"})
+    )
+    check_keys(section, where, required={"reward", *chosen}, optional={"low", "high", *weights})
     if ("low" in section) != ("high" in section):
         raise InvalidParameter(f"{where} needs low and high, or neither if rewards are true and false")
     bounds = None
     if "low" in section:
         bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
+    if grid is None:  # labels are of one kind, as a column's cells are
+        arms = Arms(Categories(value_in(section, "arms", list, where)).values)
+    else:
+        arms = grid.arms
+    named = {one: value_in(section, one, str, where) for one in weights if one in section}
     log = LoggedArm(
-        arm=value_in(section, "arm", str, where),
-        arms=Arms(labels),
+        arm=value_in(section, "arm", str, where) if grid is None else None,
+        arms=arms,
         reward=value_in(section, "reward", str, where),
         reward_range=bounds,
-        propensity=value_in(section, "propensity", str, where) if "propensity" in section else None,
+        actions=grid,
+        **named,
     )
-    if len(log.columns) != 2 + (log.propensity is not None):
+    if grid is not None and len(named) != 1:
+        raise InvalidParameter(
+            f'{where}: actions need density = "COLUMN" or "uniform", or propensity = "COLUMN" or "uniform", '
+            "and not both"
+        )
+    weighted = [one for one in named.values() if grid is None or one != "uniform"]
+    chosen_in = 1 if grid is None else len(grid.schema.names)
+    if len(log.columns) != 1 + chosen_in + len(weighted):
         raise InvalidParameter(f"{where} names a column twice")
     return log
+
+
+def _grid(description: Mapping[str, Any]) -> Actions | None:
+    """Return the grid of the section [actions]; None without this section."""
+    if "actions" not in description:
+        return None
+    where = "[actions]"
+    section = value_in(description, "actions", dict, "the file")
+    check_keys(section, where, required={"columns"}, optional={"value", "shape"})
+    value = value_in(section, "value", dict, where) if "value" in section else None
+    return Actions(
+        Schema(**columns_in(section)),
+        value=None if value is None else VALUES.read(value),
+        shape=value_in(section, "shape", dict, where) if "shape" in section else None,
+    )
 
 
 _OUTCOMES: dict[str, Callable[[Mapping[str, Any]], ArmRewards | LoggedArm]] = {

@@ -549,6 +549,43 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     return np.asarray(mean.mean(axis=0)[:, None])
 
 
+@_in_tables(
+    "explore-then-commit-marginals-actions",
+    sees="all released sums and counts of a log in which the decision is a number",
+    neighbours="one row replaced: context, number, density, and the outcome from lowest to highest",
+)
+def _logged_numbers(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Return log likelihood ratios of the release of a log of actions with densities.
+
+    Each person has two levels of the context and two actions, one in each world, in separate bins. Densities
+    are so small that every weighted outcome is clipped. The declared horizon is so large that a table of the
+    context is released.
+    """
+    levels = Categories(list(range(2 * _ARMS)))
+    policy = ExploreThenCommit(
+        contexts=Schema(place=levels),
+        actions=Schema(kind=levels, number=Range(0, 1, steps=2)),
+        reward_range=(0.0, 1.0),
+        horizon=10 * _EXPECTED,
+        privacy=JointDP(epsilon=epsilon, user_ids=False),
+        seed=seed,
+        noise=noise,
+        tuning=ExploreTuning(logged="densities"),
+    )
+    own, rows, mechanism = 2 * np.arange(_ARMS) + world, policy.shard(), policy.calibration.release
+    outcomes = np.full(_ARMS, float(world))
+    densities = np.full(_ARMS, 10.0 ** -(3 + world))
+    rows.learn({"place": own}, {"kind": own, "number": outcomes}, outcomes, propensities=densities)
+    released = mechanism.release(rows.cells.sums[-1]).astype(np.float64)
+    sums, counts = np.split(released, [mechanism.n_rows * 2 * _ARMS])
+    sums = REWARD_UNIT * sums.reshape(2 * _ARMS, 2, 2 * _ARMS)  # kind, number, place
+    before, after = 2 * np.arange(_ARMS), 2 * np.arange(_ARMS) + 1
+    told = _told_apart(sums[before, 0, before], -1.0, 0.0) + _told_apart(sums[after, 1, after], 0.0, 1.0)
+    moved = _told_apart(counts[before], 1.0, 0.0) + _told_apart(counts[after], 0.0, 1.0)
+    share = mechanism.shares.sum_epsilon
+    return np.asarray(0.5 * (share * told + (epsilon - share) * moved)[:, None])
+
+
 @_crowded(
     "explore-then-commit-marginals-one-vector",
     GaussianAudit,

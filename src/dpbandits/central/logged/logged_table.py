@@ -32,6 +32,7 @@ from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.budget import Cost, cost_of, cost_of_guarantee
+from dpbandits.central.logged.action_tables import Logged
 from dpbandits.central.logged.calibration import Budget
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.people import (
@@ -41,6 +42,7 @@ from dpbandits.central.logged.people import (
     law_of,
     measure_of,
     people_kernel,
+    people_menu,
 )
 from dpbandits.central.logged.policy import (
     ExploreThenCommit,
@@ -61,8 +63,9 @@ from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.sentences import unchecked
 from dpbandits.state.files import replace_durably, write_folder
-from dpbandits.tables import Schema
+from dpbandits.tables import Actions, Schema
 from dpbandits.tables.coded import Coded
+from dpbandits.tables.columns import Column
 from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.files import TableColumns
 from dpbandits.tables.frames import read_table
@@ -94,6 +97,13 @@ READ_ARMS = unchecked(
     "The list of arms, which was read from the table and is published, is public anyway. The size of the "
     "release depends on it, and one row with an arm of its own changes the list for everybody.",
 )
+UNSAID_COLUMNS = (
+    "actions: say how the logged actions were drawn, in one of two ways. density: the column with the "
+    'density of the logged number per unit, or "uniform" if numbers were drawn evenly between low and high. '
+    'propensity: the column with the chance of the logged step, or "uniform" if all steps were equally likely'
+)
+"""Error for a table of actions that does not say so."""
+
 _DRAWN, _PAID = "arm", "reward"
 """Names of the columns of arms and rewards in a log simulated from a table with the reward of every arm."""
 
@@ -111,28 +121,31 @@ class LogColumns:
 
     Args:
         contexts: Names of the context columns.
-        action: Name of the action column.
+        action: Name of the action column; None if a grid of actions has its own columns.
         reward: Name of the reward column.
-        propensity: Name of the column with the probability of each row's action; None if actions were drawn
-            uniformly.
+        propensity: Name of the column with the probability (or density) of each row's action; None if actions
+            were drawn uniformly.
         user: Name of the user column; None assumes, without a check, that no user has two rows.
+        actions: Names of the columns of a grid of actions.
 
     Raises:
         InvalidParameter: A column is named twice.
     """
 
     contexts: Sequence[str]
-    action: str
+    action: str | None
     reward: str
     propensity: str | None = None
     user: str | None = None
+    actions: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        needed = {"action": self.action, "reward": self.reward}
+        needed = {"reward": self.reward} | ({} if self.actions else {"action": self.action})
         for name, column in {**needed, "propensity": self.propensity, "user": self.user}.items():
             an(column, str, name=name, pass_="the name of a column", optional=name not in needed)
-        optional = [self.propensity, self.user]
-        if len(self.kinds) != len(self.contexts) + 4 - optional.count(None):
+        others = [self.action, self.reward, self.propensity, self.user]
+        named = len(self.contexts) + len(self.actions) + len(others) - others.count(None)
+        if len(self.kinds) != named:
             raise InvalidParameter(
                 "a column is named twice: contexts, action, reward and the others must be different"
             )
@@ -140,7 +153,8 @@ class LogColumns:
     @property
     def kinds(self) -> dict[str, type]:
         """Types of all columns, by name."""
-        numbers, texts = [*self.contexts, self.propensity, self.reward], [self.action, self.user]
+        numbers = [*self.contexts, *self.actions, self.propensity, self.reward]
+        texts = [self.action, self.user]
         kinds = {**dict.fromkeys(numbers, float), **dict.fromkeys(texts, str)}
         return {name: kind for name, kind in kinds.items() if name is not None}
 
@@ -188,6 +202,7 @@ class LoggedTable:
         range_cells: Cells of contexts that are numbers between bounds; None for other contexts.
         lengthscale: Lengthscale of the kernel, as a share of each range.
         release: "features" or "marginals", see `ExploreTuning.release`; None chooses by `release_for`.
+        logged: How the actions of a grid were drawn, see `ExploreTuning.logged`; None for arms.
     """
 
     columns: LogColumns
@@ -202,6 +217,7 @@ class LoggedTable:
     range_cells: CellMeasure | None = None
     lengthscale: float = LENGTHSCALE
     release: ReleaseName | None = None
+    logged: Logged | None = None
 
     @cached_property
     def context_cells(self) -> CellMeasure:
@@ -219,11 +235,13 @@ class LoggedTable:
         table: object,
         *,
         contexts: Schema,
-        arms: Sequence[Label] | Arms,
-        action: str,
+        arms: Sequence[Label] | Arms | None = None,
+        actions: Actions | Schema | Column | None = None,
+        action: str | None = None,
         reward: str,
         reward_range: RewardRange | Bounds,
         propensity: str | None = None,
+        density: str | None = None,
         user: str | None = None,
         lengthscale: float = LENGTHSCALE,
         clip: bool = False,
@@ -238,11 +256,14 @@ class LoggedTable:
             table: A pandas, polars or pyarrow table, or a mapping of columns.
             contexts: Public columns of a user's context.
             arms: Public labels of all arms.
+            actions: Instead of arms, a grid of numbers or categories. The table has its columns by name.
             action: Name of the column with the arm.
-            reward: Name of the column with the reward.
+            reward: Name of the column with the reward, or with the outcome of an action.
             reward_range: Public range (low, high).
-            propensity: Name of the column with the probability of each row's arm; None if arms were drawn
-                uniformly.
+            propensity: Name of the column with the probability of each row's arm or step. None if arms were
+                drawn uniformly; "uniform" if steps of a grid were.
+            density: For a grid, name of the column with the density of the logged numbers, per unit of every
+                `Range` and a probability for other columns. "uniform" if numbers were drawn evenly.
             user: Name of the user column; None assumes, without a check, that no user has two rows.
             lengthscale: Lengthscale of the kernel, as a share of each range.
             clip: True to clip rewards to the range.
@@ -250,7 +271,8 @@ class LoggedTable:
                 chooses by `release_for`.
 
         Raises:
-            InvalidParameter: Contexts or arms are empty, or a column is named twice.
+            InvalidParameter: Contexts or arms are empty, or a column is named twice. For a grid, neither
+                `propensity` nor `density` is given, or both are.
             InvalidData: The argument is not a table, or a column is missing.
 
         Example:
@@ -263,11 +285,16 @@ class LoggedTable:
             >>> log.context_cells.size
             48
         """
-        menu = Menu(contexts=contexts, arms=arms)
-        columns = LogColumns(
-            contexts=menu.contexts.names, action=action, reward=reward, propensity=propensity, user=user
-        )
+        span = RewardRange.of(reward_range)
+        menu = people_menu(contexts, arms=arms, actions=actions, reward_range=span)
+        if menu is None:
+            raise InvalidParameter("contexts: expected Schema(age=Range(18, 90)), beside arms= or actions=")
         held = read_table(table)
+        columns, logged = _columns_of(
+            menu, action=action, reward=reward, propensity=propensity, density=density, user=user
+        )
+        if logged is not None and "uniform" in held.names:
+            raise InvalidParameter('a column is named "uniform", which also means even draws: rename it')
         missing = [name for name in columns.kinds if name not in held.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")
@@ -276,12 +303,12 @@ class LoggedTable:
             menu,
             columns,
             cells,
-            actions=menu.cells(cells[action]),
             rewards=cells[reward],
-            span=RewardRange.of(reward_range),
+            span=span,
             lengthscale=lengthscale,
             clip=clip,
             release=release,
+            logged=logged,
         )
 
     @classmethod
@@ -307,36 +334,44 @@ class LoggedTable:
         Raises:
             InvalidParameter: The file does not describe arms and rewards.
         """
-        outcome, user = described.outcome, described.user
+        outcome, user, logged = described.outcome, described.user, None
         if outcome is None:
             raise InvalidParameter("the file needs one of the sections [log], [label] and [rewards]")
+        span = RewardRange(0.0, 1.0) if outcome.reward_range is None else outcome.reward_range
+        actions: IntArray | None = None
         if isinstance(outcome, LoggedArm):
-            columns = LogColumns(
-                contexts=described.schema.names,
+            menu = Menu(
+                contexts=described.schema,
+                arms=None if outcome.actions is not None else outcome.arms,
+                actions=outcome.actions,
+                reward_range=span,
+            )
+            columns, logged = _columns_of(
+                menu,
                 action=outcome.arm,
                 reward=outcome.reward,
                 propensity=outcome.propensity,
+                density=outcome.density,
                 user=user,
             )
-            menu = Menu(contexts=described.schema, arms=outcome.arms)
-            actions, rewards = menu.cells(table[outcome.arm]), table[outcome.reward]
+            rewards = table[outcome.reward]
         else:
             columns = LogColumns(contexts=described.schema.names, action=_DRAWN, reward=_PAID, user=user)
             menu = Menu(contexts=described.schema, arms=outcome.arms)
             paid = outcome.rewards(table, lenient=True)
             actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)
             rewards = np.take_along_axis(paid, actions[:, None], axis=1)[:, 0]
-        span = RewardRange(0.0, 1.0) if outcome.reward_range is None else outcome.reward_range
         return cls._of_people(
             menu,
             columns,
             table,
-            actions=actions,
+            drawn=actions,
             rewards=rewards,
             span=span,
             lengthscale=lengthscale,
             clip=clip,
             release=release,
+            logged=logged,
         )
 
     @classmethod
@@ -346,20 +381,30 @@ class LoggedTable:
         columns: LogColumns,
         cells: Mapping[str, Any],
         *,
-        actions: IntArray,
+        drawn: IntArray | None = None,
         rewards: ArrayLike | Coded,
         span: RewardRange,
         lengthscale: float,
         clip: bool,
         release: ReleaseName | None,
+        logged: Logged | None,
     ) -> "LoggedTable":
+        """Code a table. `drawn` has arms (n,) that public coins chose; None reads them from the table."""
         _check_lengthscale(lengthscale)
         an(clip, bool, name="clip", pass_="clip=True")
         if release is not None:
             one_of(release, get_args(ReleaseName), name="release")
         if release == "marginals" and lengthscale != LENGTHSCALE:
             raise InvalidParameter("lengthscale: marginal tables have none; leave out lengthscale or release")
+        if logged is not None and (release == "features" or lengthscale != LENGTHSCALE):
+            raise InvalidParameter("a grid of actions is learned from marginal tables: pass no lengthscale")
         limits, chance, user = (span.low, span.high), columns.propensity, columns.user
+        own: Any = {name: cells[name] for name in columns.actions}
+        if menu.actions is None:
+            actions = menu.cells(cells[str(columns.action)]) if drawn is None else drawn
+            own = as_objects([*menu.arms.labels, UNREADABLE])[actions]
+        else:
+            actions = menu.actions.located(own, between=logged in ("numbers", "densities"))
         return cls(
             columns=columns,
             reward_range=limits,
@@ -377,10 +422,11 @@ class LoggedTable:
             menu=menu,
             people={
                 "contexts": {name: cells[name] for name in columns.contexts},
-                "actions": as_objects([*menu.arms.labels, UNREADABLE])[actions],
+                "actions": own,
             },
             lengthscale=lengthscale,
             release=release,
+            logged=logged,
         )
 
     @classmethod
@@ -411,6 +457,8 @@ class LoggedTable:
             InvalidParameter: Bounds or arms do not fit.
         """
         contexts = len(columns.contexts)
+        if columns.action is None:
+            raise InvalidParameter("action: expected the name of a column")
         if len(bounds) != contexts + 1 and (arms is not None or len(bounds) != contexts + 2):
             raise InvalidParameter(
                 f"{len(bounds)} bounds, expected {contexts + 1} if the action has arms: one per context "
@@ -494,6 +542,8 @@ class LoggedTable:
         }
         if self.menu is not None:
             public["people"] = [self.menu.contexts.to_config(), self.menu.arms.to_config()]
+        if self.logged is None:
+            del public["columns"]["actions"]  # fingerprints of arms are those of earlier versions
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
         for name, values in sorted(self._rows.items()):
             for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
@@ -600,13 +650,17 @@ class LoggedTable:
             widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
             return ExploreThenCommit(
                 contexts=self.menu.contexts,
-                arms=self.menu.arms.labels,
+                arms=None if self.menu.actions is not None else self.menu.arms.labels,
+                actions=self.menu.actions,
                 reward_range=self.reward_range,
                 horizon=horizon,
                 privacy=privacy,
                 tuning=ExploreTuning(
                     release="marginals",
-                    bound=WEIGHTED_BOUND * widest if bound is None and weighted else bound,
+                    bound=WEIGHTED_BOUND * widest
+                    if bound is None and weighted and not self.logged
+                    else bound,
+                    logged=self.logged,
                 ),
             )
         if contexts is None:
@@ -629,14 +683,14 @@ class PublishedTable:
     Attributes:
         function: Function over actions and contexts.
         contexts: Names of context columns.
-        action: Name of the action column.
+        action: Name of the action column; None if a grid of actions has its own columns.
         reward: Name of the reward column.
         arms: Names of arms, or None if actions are numbers.
     """
 
     function: PublishedFunction
     contexts: list[str]
-    action: str
+    action: str | None
     reward: str
     arms: list[str] | None
 
@@ -646,6 +700,20 @@ class PublishedTable:
         if self.arms or not isinstance(self.function, PublishedCells):
             return self.arms or []
         return [f"{point:g}" for point in self.function.actions.points[:, 0]]
+
+    @property
+    def grid(self) -> Actions | None:
+        """Grid of actions; None for arms, and for actions in cells."""
+        return None if self.function.menu is None else self.function.menu.actions
+
+    @property
+    def action_kinds(self) -> dict[str, type]:
+        """Types of the action columns, by name."""
+        if self.grid is not None:
+            return {name: column.kind for name, column in self.grid.schema.columns.items()}
+        arms = self.function.menu is not None or self.arms is not None
+        kind = type(self.function.arms[0]) if self.function.menu is not None else str if arms else float
+        return {} if self.action is None else {self.action: kind}
 
     @property
     def kinds(self) -> dict[str, type]:
@@ -666,7 +734,9 @@ class PublishedTable:
         """Texts by column that are valid values there, although elsewhere they mean a missing value."""
         columns = {} if self.function.menu is None else self.function.menu.contexts.columns
         known: dict[str, Set[str]] = {name: column.words for name, column in columns.items()}
-        return {**known, self.action: frozenset(self.arms or ())}
+        if self.grid is not None:
+            return known | {name: column.words for name, column in self.grid.schema.columns.items()}
+        return known if self.action is None else {**known, self.action: frozenset(self.arms or ())}
 
     def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
         """Return contexts of a table as the function takes them: an array (n, d), or columns with a menu.
@@ -683,12 +753,23 @@ class PublishedTable:
         low, high = np.transpose(ends)
         return np.asarray(np.clip(rows, low, high))
 
-    def action_cells(self, table: Mapping[str, ArrayLike | Coded]) -> IntArray:
+    def action_cells(self, table: Mapping[str, ArrayLike | Coded], *, between: bool = False) -> IntArray:
         """Return the numbers (n,) of the actions in a table.
+
+        Args:
+            table: Columns by name.
+            between: True if numbers between the steps of a grid count as the nearer step.
 
         Raises:
             InvalidData: An action is not known.
         """
+        if self.grid is not None:
+            coded = self.grid.located({name: table[name] for name in self.action_kinds}, between=between)
+            if (coded < 0).any():
+                raise InvalidData("the log has actions that are no step of the grid, or outside its range")
+            return coded
+        if self.action is None:  # only with a grid; for type checkers
+            raise InvalidData("the function has no action column")
         if self.function.menu is not None:
             coded = self.function.menu.cells(table[self.action])
             if (coded < 0).any():
@@ -764,8 +845,10 @@ class PublishedTable:
             raise CorruptState("the policy's folder holds another kind of function than learn writes")
         with reading(_COLUMNS, CorruptState):
             names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
-            contexts, arms = _texts(names["context"]), names["arms"]
-            (action, reward) = _texts([names["action"], names["reward"]])
+            contexts, arms, action = _texts(names["context"]), names["arms"], names["action"]
+            (reward,) = _texts([names["reward"]])
+            if action is not None:
+                (action,) = _texts([action])
             read = cls(function, contexts, action, reward, None if arms is None else _texts(arms))
         if not read._names_fit():
             raise CorruptState(f"{_COLUMNS} names other columns or arms than the function has")
@@ -773,7 +856,7 @@ class PublishedTable:
 
     def _names_fit(self) -> bool:
         """Return True if every context and every arm has its own name."""
-        columns = [*self.contexts, self.action, self.reward]
+        columns = [*self.contexts, *self.action_kinds, self.reward]
         function, menu = self.function, self.function.menu
         if isinstance(function, PublishedCells):
             axes, actions = function.contexts.axes, function.actions
@@ -783,9 +866,52 @@ class PublishedTable:
                 fit &= len(self.contexts) == len(axes) and all(isinstance(one, IntervalAxis) for one in axes)
         else:
             labels, fit = self.arms or [], menu is not None
+        fit &= (self.action is None) == (self.grid is not None)
         if menu is not None:
             fit &= (tuple(self.contexts), tuple(labels)) == (menu.contexts.names, menu.arms.names)
         return fit and len(set(columns)) == len(columns) and len(labels) == len(set(labels))
+
+
+def _columns_of(
+    menu: Menu,
+    *,
+    action: str | None,
+    reward: str,
+    propensity: str | None,
+    density: str | None,
+    user: str | None,
+) -> tuple[LogColumns, Logged | None]:
+    """Return the roles of the columns, and how the actions of a grid were drawn.
+
+    Raises:
+        InvalidParameter: Neither or both of `propensity` and `density` are given for a grid, or other
+            arguments do not fit.
+    """
+    contexts = menu.contexts.names
+    if menu.actions is None:
+        if density is not None:
+            raise InvalidParameter("density: is for a grid of actions; pass propensity= for arms")
+        return LogColumns(
+            contexts=contexts, action=action, reward=reward, propensity=propensity, user=user
+        ), None
+    if action is not None:
+        raise InvalidParameter("action: leave it out, the table has the action columns by their names")
+    if (propensity is None) == (density is None):
+        raise InvalidParameter(UNSAID_COLUMNS)
+    weight = propensity if density is None else density
+    even = weight == "uniform"
+    logged: Logged = (
+        ("steps" if even else "propensities") if density is None else ("numbers" if even else "densities")
+    )
+    columns = LogColumns(
+        contexts=contexts,
+        action=None,
+        reward=reward,
+        propensity=None if even else weight,
+        user=user,
+        actions=menu.actions.schema.names,
+    )
+    return columns, logged
 
 
 def is_taken(folder: Path) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.logged.contexts import ContextLaw
-from dpbandits.domains import RewardRange
+from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE, context_kernel
@@ -59,7 +59,7 @@ MOST_CONTEXTS = 1 << 14
 def people_menu(
     contexts: Schema | ContextLaw | CellMeasure,
     *,
-    arms: Sequence[Label] | None,
+    arms: Sequence[Label] | Arms | None,
     actions: Any = None,
     reward_range: RewardRange | None = None,
 ) -> Menu | None:

@@ -146,6 +146,8 @@ def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | 
     log = described.outcome
     if not isinstance(log, LoggedArm):
         return worlds.table_of(described, seed=seed, horizon=people)
+    if log.arm is None:
+        raise InvalidParameter("a comparison needs a log of arms: one with [actions] cannot be filled in")
     cells, codes = described.read(), {label: code for code, label in enumerate(log.arms.labels)}
     return worlds.from_log(
         {name: cells[name] for name in described.schema.names},
