@@ -3254,6 +3254,27 @@ MUTATIONS = (
         tests="tests/central/marginals/test_actions.py",
     ),
     _bug(
+        "bins from logged actions",
+        "the ranks of a log's own actions decide their bins, so that one row moves the sums of others",
+        (
+            "central/logged/tables.py",
+            "found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)",
+            "found = (arms.argsort().argsort() * self.n_rows // len(arms))[:, None] * sums.n_cells\n"
+            "        found = found + sums.locate(levels)",
+        ),
+        tests="tests/central/logged/test_logged_actions.py",
+    ),
+    _bug(
+        "weights divided by their mean",
+        "the density of one logged row changes how all other rows are weighted",
+        (
+            "central/logged/rows.py",
+            "weights = even / chances",
+            "weights = even / chances / (even / chances).mean()",
+        ),
+        tests="tests/central/logged/test_logged_actions.py",
+    ),
+    _bug(
         "the whole epsilon for the sums",
         "sums and counts together lose more than was promised",
         (
