@@ -1,1 +1,1 @@
-"""Marginal tables: their release (`release`), learning from it (`learning`), the promise (`statement`)."""
+"""Marginal tables: `release` makes them, `learning` learns from them, `statement` has the guarantee."""

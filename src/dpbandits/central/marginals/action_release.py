@@ -39,23 +39,25 @@ from dpbandits.tables.windows import Window
 __all__ = ["ActionRelease", "number_of_bins", "pays"]
 
 FIRST_SHARES, PEOPLE = (0.03, 0.1, 1.0 / 3.0), 400.0
-"""Shares of the horizon that bound the first block, and its users at epsilon 1.
+"""Bounds of the first block: shares of the horizon, and users at epsilon 1.
 
-The block has at least the first share and at most the third. It has `PEOPLE` users, more if epsilon is small,
-but at most the second share.
+The block has `PEOPLE` users, or more if epsilon is small, but then at most the second share of the horizon.
+In any case it has at least the first share and at most the third.
 """
 
 GROWTH, LAST_SHARE = 1.4, 0.9
-"""Growth of blocks, and the share of the horizon after which there is no release."""
+"""Ratio of the lengths of consecutive blocks, and share of the horizon after which there is no release."""
 
 FEWEST_BINS, BINS, MOST_BINS, BINS_POWER = 4, 6.0, 12, 0.25
-"""Least, usual and most bins of the actions, and a power.
+"""Smallest, usual and largest number of bins of the actions, and an exponent.
 
-The usual number is multiplied by the power of epsilon times users over 10,000.
+The usual number is multiplied by (epsilon times users / 10,000) to the power of the exponent.
 """
 
 FREEDOM = 3.0
-"""Functions of the action that all bins together tell most about, where tables are chosen."""
+"""Number of functions of the action about which all bins together
+are informative, for the choice of tables.
+"""
 
 EXPLORED = (
     "Decisions are chosen within a window of values that begins as explore= and widens after releases. It is "
@@ -64,11 +66,11 @@ EXPLORED = (
 """Note of a statement with `Actions(explore=)`."""
 
 CAUTION, MOST_CAUTION, CAUTION_POWER = 0.3, 1.3, -0.9
-"""Deviations of its posterior by which the gain of deciding by context has to exceed zero.
+"""Number of posterior deviations by which the gain of deciding by context must exceed zero.
 
-The first number holds at epsilon times users of 10,000. It is multiplied by the power of that product over
-10,000, and it is at most the second number. Below, everybody gets the action that is best on average over
-users. The gain and its deviation are computed from releases.
+The first number applies if epsilon times users is 10,000. It is multiplied by (epsilon times users / 10,000)
+to the power of the third number, up to at most the second number. If the gain is smaller, every user gets
+the action that is best on average over users. The gain and its deviation are computed from releases.
 """
 
 
@@ -90,18 +92,18 @@ def pays(gain: FloatArray, told: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ActionPosterior(EffectPosterior):
-    """Posterior that answers.
+    """Posterior with which users are answered.
 
     Attributes:
-        learned: Posterior of all weights. The one that answers has its average over users, if releases do not
-            show that deciding by context pays.
+        learned: Posterior of all weights. If releases do not show that deciding by context gains, users are
+            answered with its average over users instead.
     """
 
     learned: WeightPosterior
 
 
 class ActionRelease(MarginalRelease):
-    """Marginal tables with bins of actions in place of arms; see the module.
+    """Kind of release: marginal tables with bins of actions in place of arms; see `actions`.
 
     Args:
         setup: Public arguments of the policy, with contexts and actions.
@@ -138,7 +140,7 @@ class ActionRelease(MarginalRelease):
 
     @property
     def _told(self) -> float:
-        """Epsilon of a round times users, over 10,000."""
+        """Epsilon per round of a user, times the number of rounds, over 10,000."""
         privacy = self._setup.privacy
         return privacy.epsilon / privacy.rounds_per_user * (self._setup.horizon or 10_000) / 10_000
 
@@ -175,8 +177,8 @@ class ActionRelease(MarginalRelease):
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
         """Return the tables that are expected to be most informative, and the centre, from the posterior.
 
-        All bins of actions tell about the same few functions of the action. So their tables count as those of
-        `FREEDOM` arms, each the sum of as many bins' tables.
+        All bins of actions are informative about the same few functions of the action. So their tables count
+        as the tables of `FREEDOM` arms, each of them the sum of equally many bins' tables.
         """
         law = posterior.learned if isinstance(posterior, ActionPosterior) else self.prior
         base, bins = effect_features(self.features), int(self._rows(block).max()) + 1
@@ -198,7 +200,7 @@ class ActionRelease(MarginalRelease):
         return found or self._setup.actions.window
 
     def _subtracted(self, points: FloatArray, design: Planned) -> IntArray:
-        """Return beta (n,) from each user's own context and action: the predicted outcome, clipped."""
+        """Return beta (n,), the predicted outcome for each user's own context and action, clipped."""
         if design.centre is None:
             return self._centre(points[:, :-1], design)
         found, step = np.empty(len(points)), max(1, SCORED // design.centre.shape[1])
@@ -237,10 +239,10 @@ class ActionRelease(MarginalRelease):
         released: int = 0,
         cuts: Cuts | None = None,
     ) -> Read:
-        """Return a reading with the public draws that answer users.
+        """Return belief and posterior with the public draws by which users are answered from now on.
 
-        If the gain of deciding by context is not shown, the posterior is replaced by its average over users:
-        what is published, predicted and answered is then the same for everybody.
+        If releases do not show a gain of deciding by context, the posterior is replaced by its average over
+        users. Then publications, predictions and answers are the same for everybody.
         """
         posterior, ratio = self._law(belief.effects, weights, cuts), effect_features(self.features).ratio
         if not self._pays(belief, posterior):
@@ -251,7 +253,7 @@ class ActionRelease(MarginalRelease):
         return Read(drawn, belief, replace(posterior, draws=draws, window=belief.window))
 
     def _pays(self, belief: ActionBelief, posterior: ActionPosterior) -> bool:
-        """Return True if deciding by context gains enough, and if there is no sample of users to tell."""
+        """Return True if deciding by context gains enough, or if there is no sample of users to find out."""
         if belief.sample is None:
             return True
         normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
@@ -331,7 +333,7 @@ class ActionRelease(MarginalRelease):
         return np.asarray(np.take_along_axis(found, codes, axis=1))
 
     def can_change(self) -> str | None:
-        """Return the reason why actions cannot be added or retired."""
+        """Return the reason why actions cannot be added or retired, as text."""
         return "its actions are a grid, which is fixed"
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:

@@ -52,7 +52,7 @@ __all__ = ["ActionBelief", "ActionReader", "ActionRule"]
 
 
 COMPARED = 500
-"""Simulated users by whom decisions by context are compared with the best single action."""
+"""Number of simulated users on whom decisions by context are compared with the best single action."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +71,14 @@ class ActionRule:
     clipped: bool = True
 
     def values(self, scores: FloatArray) -> FloatArray:
-        """Return values (..., K) of outcomes 1/2 + scores (..., K), in widths of the range."""
+        """Return the values (..., K) of outcomes 1/2 + scores (..., K), in widths of the range."""
         if not self.clipped:
             return scores
         means = self.low + self.width * np.clip(0.5 + scores, 0.0, 1.0)
         return np.asarray(self.actions.valued(means))
 
     def masked(self, values: FloatArray, allowed: BoolArray | None) -> FloatArray:
-        """Return values (n, ..., K) with -inf where an action is not allowed (n, K)."""
+        """Return values (n, ..., K) with -inf for actions that the mask (n, K) does not allow."""
         if allowed is None:
             return values
         return np.where(allowed.reshape(len(allowed), *(1,) * (values.ndim - 2), -1), values, -np.inf)
@@ -105,11 +105,11 @@ class ActionBelief(Belief):
         return np.asarray(np.clip(0.5 + phi @ self.mean.T, *CENTRES))
 
     def chances(self, phi: FloatArray, allowed: BoolArray | None) -> FloatArray:
-        """Return the chance (n, K) of every action for users with features (n, m).
+        """Return the probability (n, K) of every action for users with features (n, m).
 
         Args:
-            phi: Features.
-            allowed: Actions (n, K) within the users' bounds, or None.
+            phi: Features of the users' contexts.
+            allowed: Mask (n, K) of actions within the users' bounds; None if there are no bounds.
         """
         if self.draws is None:
             offered = np.ones((len(phi), len(self.mean))) if allowed is None else allowed
@@ -159,7 +159,7 @@ class ActionBelief(Belief):
         return replace(self, window=actions.widened(self.window, shares / shares.sum()))
 
     def _people(self) -> tuple[FloatArray, FloatArray, BoolArray | None]:
-        """Features (n, m) of some users of the sample, weights that add up to one, and allowed actions."""
+        """Features (n, m) of users in the sample, weights that sum to one, and a mask of allowed actions."""
         if self.sample is None:
             raise ProtocolError("there is no sample of users before a release")
         levels, weights = self.sample.levels[:COMPARED], self.sample.weights[:COMPARED]
@@ -169,18 +169,18 @@ class ActionBelief(Belief):
 
 
 def middles(effects: Effects, levels: IntArray) -> FloatArray:
-    """Return encoded contexts (n, d) in the middle of levels (n, d)."""
+    """Return encoded contexts (n, d) in the middle of the given levels (n, d)."""
     return np.where(np.array(effects.ordered), (levels + 0.5) / np.array(effects.sizes), levels)
 
 
 @dataclass(frozen=True, eq=False)
 class ActionReader:
-    """Computes beliefs about every action from releases.
+    """Computation of the belief about every action after each release.
 
     Args:
-        across: Functions that are learned.
+        across: Functions of contexts and actions that are learned.
         law: Tables of counts.
-        rule: Rule that chooses.
+        rule: Rule that chooses an action.
     """
 
     across: ActionEffects
@@ -208,7 +208,7 @@ class ActionReader:
         return belief, law
 
     def given(self, belief: ActionBelief, evidence: Evidence) -> tuple[ActionBelief, ActionWeights]:
-        """Return the belief with evidence of another kind: public data, before any release."""
+        """Return the belief with other evidence, from public data, before any release."""
         return self._fitted(replace(belief, evidence=evidence), FIRST_STEPS)
 
     def after(
@@ -221,15 +221,15 @@ class ActionReader:
         uniforms: FloatArray,
         kept: float = 1.0,
     ) -> tuple[ActionBelief, ActionWeights]:
-        """Return the belief with one more block; see `BlockReader.after`.
+        """Return the belief and the posterior after one more block; see `BlockReader.after`.
 
         Args:
             belief: Belief when the block closed, which defines the centre.
             told: Release of the block; its sums have a row for every bin of actions.
             bins: Bin (K,) of every action.
-            answered: Shares of the block's rounds, and the beliefs that answered them.
+            answered: Shares of the block's rounds, each with the belief by which these rounds were answered.
             uniforms: Public uniform numbers, (SAMPLE, 2 d).
-            kept: Factor by which earlier information is discounted.
+            kept: Factor by which earlier information is multiplied (exponential discounting).
         """
         law = replace(self.law, design=told.design)
         counts = belief.counts.given(law, told.counts, people=told.people, sd=told.count_sd, kept=kept)

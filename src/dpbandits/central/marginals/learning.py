@@ -1,7 +1,7 @@
-"""Posterior of every arm from releases of marginal tables: post-processing, in public numbers.
+"""Posterior of every arm's weights, computed from releases of marginal tables and public numbers.
 
-Each block's tables are read with the posterior that answered its rounds. The public draws of that posterior
-give the probability of each arm for each context. The centre b(x) is the amount that was subtracted from
+To interpret a block's tables one needs the posterior with which its rounds were answered. Its public draws
+give the probability of each arm for each context x. The centre b(x) is the amount that was subtracted from
 rewards.
 """
 
@@ -42,23 +42,25 @@ CENTRES = (0.3, 0.7)
 """Range of the centre, the amount that is subtracted from rewards, after the first block."""
 
 VARIANCE, LATER_VARIANCE = 0.25, 0.2
-"""Variance of a reward, in squared widths of its range: the largest, and about that of reward - b(x)."""
+"""Variance of a reward, in squared widths of its range: largest value,
+and value of reward - b(x) after a release.
+"""
 
 COUNT_ERROR, POOR_LAW, LEFT_OVER = 0.1, 0.3, 0.1
-"""Errors of the model of counts.
+"""Assumed errors of the predicted numbers of users in cells.
 
-The first is the relative error of the counts of users in cells. The second is added to it if the law of
-contexts is poorly known. The third is the deviation of miscounted users' rewards from the centre.
+The first is the relative error of a number. The second is added to it if the law of contexts is poorly
+known. The third is the deviation of miscounted users' rewards from the centre.
 """
 
 SCORED = 1 << 22
-"""Largest number of products of a feature and a weight in memory at the same time: 32 MiB."""
+"""Largest number of products of a feature and a weight in memory at the same time (32 MiB)."""
 
 LIKENESS = 0.9
-"""Correlation of a new arm's weights with those of the arm that it is like, before it is released."""
+"""Prior correlation of a new arm's weights with the weights of the arm that it is said to be like."""
 
 FIRST_STEPS, STEPS = 15, 5
-"""Steps of expectation maximisation, after the first release and after later ones."""
+"""Numbers of steps of expectation maximisation after the first release, and after each later one."""
 
 
 class Heard(NamedTuple):
@@ -87,7 +89,7 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Posterior after the releases so far.
+    """Posterior after the releases so far, with the data from which it was computed.
 
     Attributes:
         counts: Noisy counts of contexts in all blocks, discounted if there is a half-life.
@@ -95,8 +97,9 @@ class Belief:
         evidence: Evidence of all tables.
         mean: Mean of every arm's weights, (K, m).
         relevance: Prior variances of the weights.
-        draws: Weights (S, k, m) of the k offered arms that answer users now; None for random answers.
-        offered: Codes (k,) of the arms that users are offered now; None if these are all K arms.
+        draws: S draws of the weights of the k offered arms, with which users are answered now, (S, k, m);
+            None for random answers.
+        offered: Codes (k,) of the arms that users are offered now; None if all K arms are offered.
     """
 
     counts: Counts
@@ -123,14 +126,14 @@ class Belief:
         )
 
     def centres(self, phi: FloatArray) -> FloatArray:
-        """Return the centre (n,) subtracted from rewards: the best arm's mean, clipped to `CENTRES`."""
+        """Return the centres b(x) (n,) for n users: the best arm's mean, clipped to `CENTRES`."""
         if self.draws is None:
             return np.full(len(phi), 0.5)
         mean = self.mean if self.offered is None else self.mean[self.offered]
         return np.asarray(np.clip((0.5 + phi @ mean.T).max(axis=1), *CENTRES))
 
     def shares(self, phi: FloatArray) -> FloatArray:
-        """Return the chance (n, K) of every arm for users with features (n, m); 0 if it is not offered."""
+        """Return the probability (n, K) of every arm for users with features (n, m); 0 if not offered."""
         codes, every = self.codes, len(self.mean)
         arms = len(codes)
         if self.draws is None:
@@ -152,7 +155,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Reader of releases: computes the belief after each.
+    """Computation of the belief after each release.
 
     Args:
         effects: Functions that are learned before any release.
@@ -172,7 +175,7 @@ class BlockReader:
         return Belief(nobody, self.effects, evidence, weights.mean, weights.relevance), weights
 
     def given(self, belief: Belief, evidence: Evidence) -> tuple[Belief, ArmWeights]:
-        """Return the belief with evidence of another kind: public data, before any release."""
+        """Return the belief with other evidence, from public data, before any release."""
         return self._fitted(replace(belief, evidence=evidence), FIRST_STEPS)
 
     def after(
@@ -184,16 +187,16 @@ class BlockReader:
         uniforms: FloatArray,
         kept: float = 1.0,
     ) -> tuple[Belief, ArmWeights]:
-        """Return the belief with one more block and without draws; the caller draws for the next answers.
+        """Return the belief and the posterior after one more block, without draws for the next answers.
 
-        From now on, columns that one of the block's tables holds together have an interaction.
+        Two columns that are in one of the block's tables have an interaction from now on.
 
         Args:
             belief: Belief when the block closed, which defines b(x).
             told: Release of the block.
-            answered: Shares of the block's rounds, and the beliefs that answered them.
+            answered: Shares of the block's rounds, each with the belief by which these rounds were answered.
             uniforms: Public uniform numbers, (SAMPLE, 2 d).
-            kept: Factor by which earlier information is discounted.
+            kept: Factor by which earlier information is multiplied (exponential discounting).
         """
         law = replace(self.law, design=told.design)
         counts = belief.counts.given(law, told.counts, people=told.people, sd=told.count_sd, kept=kept)
@@ -207,16 +210,16 @@ class BlockReader:
     def joined(
         self, belief: Belief, weights: ArmWeights, likes: Sequence[int | None], offered: IntArray
     ) -> tuple[Belief, ArmWeights]:
-        """Return the belief and the posterior with new arms, from the posterior that all others have now.
+        """Return the belief and the posterior with new arms added.
 
-        A new arm's weights are those of the arm that it is like, and a difference. With V the prior variances
-        and w the other arm's weights, they are rho w + (1 - rho^2)^(1/2) V^(1/2) z, z standard normal and rho
-        `LIKENESS`. This keeps their prior law, so what is known of w is evidence about them. Without such an
-        arm, a weight is as likely to be the average of all arms as the arms scatter around it.
+        Let a new arm be like an arm with weights w, and V the prior variances. The new arm's weights are rho
+        w + (1 - rho^2)^(1/2) V^(1/2) z, with z standard normal and rho = `LIKENESS`. This keeps their prior
+        law, so what is known of w is evidence about them. Without such an arm, a new weight has the average
+        of all arms' weights as mean, and their scatter around it as deviation.
 
         Args:
             belief: Belief after a release.
-            weights: Its posterior.
+            weights: Posterior that belongs to the belief.
             likes: For each new arm the code of the arm that it is like, or None.
             offered: Codes of the arms that are offered from now on.
         """
@@ -255,9 +258,10 @@ class BlockReader:
         share_sd: float,
         effects: Effects,
     ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield maps (C, m), covariances (C, C) and sums (1, C) of a block's tables, arm by arm.
+        """Yield the map (C, m), covariance (C, C) and sums (1, C) of a block's tables for each arm.
 
-        Before any earlier release, all arms share the first two: sums are (K, C). No arm comes or goes then.
+        If all rounds of the block were answered at random, all arms have the same map and covariance. Then
+        there is one item, with sums (K, C).
         """
         known = {effects: effects(sample.levels)}
         for _, one in ((0.0, belief), *answered):
@@ -306,7 +310,7 @@ class EffectPosterior(WeightPosterior):
 
     @classmethod
     def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":
-        """Build the posterior from that of the weights of `Effects`.
+        """Build the posterior from means and factors for the weights of `Effects`.
 
         Args:
             mean: Means, (K, m).
@@ -324,7 +328,7 @@ def effect_features(features: Features) -> EffectFeatures:
     """Return the features of a context.
 
     Raises:
-        InvalidParameter: The features are of another kind.
+        InvalidParameter: The features are not those of marginal tables.
     """
     base = features.base if isinstance(features, ArmFeatures | ActionFeatures) else None
     if not isinstance(base, EffectFeatures):

@@ -1,8 +1,9 @@
-"""Noise of marginal tables: division of a promise between sums and counts, and certificates of both.
+"""Noise of marginal tables: division of epsilon between sums and counts, and certificates of both.
 
-A release has counts of contexts in t tables, and sums over q others. `release` and
-`dpbandits.central.logged.tables` derive how far one row changes them. `TableNoise` is discrete Laplace noise
-on the sums. `VectorNoise` is Gaussian noise on sums and counts of a single release together.
+A release has counts of contexts in t tables, and sums of rewards in q other tables. `release` and
+`dpbandits.central.logged.tables` derive their sensitivities. `TableNoise` is discrete Laplace noise on the
+sums, with separate noise on the counts. `VectorNoise` is Gaussian noise on sums and counts of a single
+release together.
 """
 
 import math
@@ -24,28 +25,29 @@ from dpbandits.privacy.samplers import GREATEST_RATE, check_rate, lattice_laplac
 __all__ = ["CONTEXT_SHARE", "CONTEXT_SQUARE", "TableNoise", "VectorNoise"]
 
 CONTEXT_SHARE = 0.15
-"""Share of epsilon for the law of contexts; chosen on tuning tables."""
+"""Share of epsilon for the counts of contexts; chosen on tuning tables."""
 
 CONTEXT_SQUARE = 0.15
 """Share of the counts in the squared sensitivity of sums and counts together; chosen on tuning tables.
 
-`python -m reproduction.tuning.releases --only many` compares it with others.
+`python -m reproduction.tuning.releases --only many` compares it with other values.
 """
 
 _SUMS, _COUNTS, _CENSUS = 0x6D617267, 0x63747874, 0x63656E73
-"""Streams of simulated words; the release's number is added."""
+"""Numbers of the random streams of simulated noise, to which the release's number is added."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableNoise:
-    """Noise of a number of releases of sums and counts, all under one promise.
+    """Noise of a number of releases of sums and counts, which share one epsilon and delta.
 
     Attributes:
-        privacy: Promise.
-        releases: Number of releases; a user's k rounds may lie in any of them.
+        privacy: Promise of all releases together.
+        releases: Number of releases; a user's k rounds may be in any of them.
         tables: Number t of tables of counts.
         gaussian_law: Name of the noise source's Gaussian law.
-        sum_epsilon, count_epsilon: Together at most epsilon, as the rational numbers that these floats are.
+        sum_epsilon, count_epsilon: Parts of epsilon for sums and for counts. As rational numbers, these
+            floats add up to at most epsilon.
         laplace: True if counts have discrete Laplace noise, else Gaussian.
         scale: Scale of the counts' noise.
         sd: Standard deviation of the counts' noise.
@@ -67,13 +69,13 @@ class TableNoise:
     def planned(
         cls, privacy: JointDP, noise: NoiseSource, *, tables: int, cells: int, releases: int = 1
     ) -> "TableNoise":
-        """Return the plan with the smaller noise on counts, for `CONTEXT_SHARE` of epsilon: a public choice.
+        """Return the noise plan with the smaller noise on counts, which get `CONTEXT_SHARE` of epsilon.
 
         Args:
             privacy: Promise.
             noise: Noise source.
             tables: Number of tables of counts.
-            cells: Bound on the number of cells of counts that one user may touch in a release.
+            cells: Bound on the number of counts in a release that one user's rounds can change.
             releases: Number of releases.
 
         Raises:
@@ -121,7 +123,7 @@ class TableNoise:
 
     @property
     def count_sensitivities(self) -> tuple[float, float]:
-        """L1 and L2 sensitivities of the counts, for one user's rounds."""
+        """L1 and L2 sensitivities of the counts to one user's rounds."""
         return _count_sensitivities(self.tables, self.privacy.rounds_per_user)
 
     def sum_rate(self, sensitivity: int) -> float:
@@ -143,7 +145,8 @@ class TableNoise:
     def census_sensitivity(self, columns: int) -> int:
         """Return a bound on the L1 sensitivity of a census of this many columns to one user's rounds.
 
-        The bound is above the largest change if a rate above `GREATEST_RATE` would follow otherwise.
+        The bound is larger than needed if the exact sensitivity would give a noise rate above
+        `GREATEST_RATE`.
         """
         return max(2 * columns * self.privacy.rounds_per_user, math.ceil(self.sum_epsilon / GREATEST_RATE))
 
@@ -198,7 +201,7 @@ class TableNoise:
         return sums, tables
 
     def record(self) -> MechanismRecord:
-        """Return the description for the log of releases: the counts' noise and the certificate of both."""
+        """Return the description for the log of releases: the counts' noise, and the joint certificate."""
         first, last = self.records()
         return MechanismRecord(
             name="marginal tables",
@@ -225,10 +228,10 @@ class VectorNoise:
     The vector changes by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this
     for k rows (triangle inequality). A row that enters or leaves changes it by less, sqrt(q U^2 + t W^2).
 
-    Noise of this sensitivity is drawn once for every entry. This also holds if some tables are released first
-    and determine the cells of the others: a row is in one cell of a table for any cells, and the squares of
-    both parts add up to no more than the bound's. W is public: counts have the share `CONTEXT_SQUARE` of the
-    square, up to the rounding of W.
+    Noise calibrated to this sensitivity is drawn once for every entry. This is also right if some tables are
+    released first and determine the cells of the others. A row is in one cell of a table for any cells, and
+    the squared sensitivities of both parts add up to at most the square of the bound. W is public: counts
+    have the share `CONTEXT_SQUARE` of the squared sensitivity, up to the rounding of W.
 
     Attributes:
         privacy: Promise.
@@ -250,7 +253,7 @@ class VectorNoise:
     def planned(
         cls, privacy: JointDP, noise: NoiseSource, *, units: int, sums: int, counts: int, entries: int
     ) -> "VectorNoise | None":
-        """Return the noise that the promise needs; None if no Gaussian noise fits it.
+        """Return the noise that the promise needs; None if Gaussian noise cannot satisfy it.
 
         Args:
             privacy: Promise.
@@ -258,7 +261,7 @@ class VectorNoise:
             units: Largest size U of a row's entry in a table of sums.
             sums: Number q of tables of sums.
             counts: Number t of tables of counts.
-            entries: Bound on the number of entries of the vector that one user may touch.
+            entries: Bound on the number of entries of the vector that one user's rows can change.
         """
         if not 0.0 < privacy.delta or privacy.epsilon > LARGEST_EPSILON:
             return None
@@ -285,7 +288,7 @@ class VectorNoise:
         return self.sigma / self.weight
 
     def released(self, sums: IntArray, counts: IntArray, noise: NoiseSource) -> IntArray:
-        """Release sums (n,) and counts (m,) of users as one vector (n + m,), counts times `weight`."""
+        """Return sums (n,) and counts (m,) times `weight`, as one vector (n + m,) with fresh noise."""
         vector = np.concatenate([sums, self.weight * counts])
         return vector + noise.integer_gaussian(self.sigma, len(vector))
 

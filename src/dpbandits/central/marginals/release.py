@@ -5,7 +5,7 @@ A block releases two things:
 - *The law of contexts*: counts of all rounds by single columns and, with up to `PAIRED_COLUMNS` columns, by
   pairs of columns.
 - *Reward tables*: the columns are divided into groups (some may be left out). For every group and arm there
-  is a table of the sums of reward - b over the rounds in every cell.
+  is a table with the sum of reward - b over the rounds in every cell.
 
 The groups, the bins of a range and the centre b(x) are computed from earlier releases only. `learning`
 computes the posterior from the tables.
@@ -45,10 +45,11 @@ where users are (`dpbandits.models.marginals.census`). This is post-processing o
 Public data is read in equal levels, so with public data no range gets finer bins.
 
 - Sensitivity: a round adds one to one bin of each of r histograms, or nothing if it was refused.
-  Replacing it changes at most two bins per histogram by one: 2 r in L1, and 2 r k_0 if k_0 rounds of the user
+  Replacing it changes at most two bins per histogram by one: 2 r in L1, and 2 r k_0 if k_0 rounds of the
+      user
   are in the census. The number of bins does not matter.
-- Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly. The rate is smaller where this would
-  exceed `GREATEST_RATE`, and then the loss is smaller too (`TableNoise.census_sensitivity`).
+- Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly. The rate is smaller where this
+  would exceed `GREATEST_RATE`, and then the loss is smaller too (`TableNoise.census_sensitivity`).
 - Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k. It
   is one more block in the sum over j above, which stays at most epsilon_v, as sum_j k_j <= k. Its rounds add
   nothing to the counts' loss. Every certificate without a census holds with one.
@@ -56,16 +57,16 @@ Public data is read in equal levels, so with public data no range gets finer bin
 Missing and late rewards contribute zero to the sums, and refused rounds to both. Every round belongs to the
 block of its ask.
 
-**Arms that come and go.** A block has tables for the arms that were offered in it, a set that is fixed before
-its release by public announcements and round numbers (`dpbandits.central.arm_changes`).
+**Arms that come and go.** A block has tables for the arms that were offered in it, a set that is fixed
+before its release by public announcements and round numbers (`dpbandits.central.arm_changes`).
 
 - Sensitivity: a round still adds R - beta to one entry of each of q tables, in the rows of its own arm, or
   nothing if the block has no table for that arm. Replacing it changes at most two entries per group: 2 q c,
   whatever the number of arms, and whether the two rounds have the same arm. Counts do not hold arms.
-- Promise: noise, epsilon and the sum over blocks j are as above for any sequence of sets of arms. A change of
-  arms makes no release of its own, charges nothing and returns nothing.
-- A retired arm has no table, hence no noise, in blocks after the last one in which it was offered. Rewards of
-  its open rounds enter the block of their ask, like any other reward.
+- Promise: noise, epsilon and the sum over blocks j are as above for any sequence of sets of arms. A change
+  of arms makes no release of its own, charges nothing and returns nothing.
+- A retired arm has no table, hence no noise, in blocks after the last one in which it was offered. Rewards
+  of its open rounds enter the block of their ask, like any other reward.
 - What is assumed: an announcement depends on releases and public facts, and on no private data. It is then
   one more public choice, like the design, that the adversary of the proof may make between blocks.
 """
@@ -135,23 +136,23 @@ from dpbandits.tables import Products
 __all__ = ["Drawn", "MarginalPast", "MarginalRelease", "Planned", "Read", "centre_of"]
 
 UNITS = 1024
-"""Number of parts of the reward range that rewards and centres are rounded to."""
+"""Number of parts of the reward range to which rewards and centres are rounded."""
 
 FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 90.0
-"""Shares of the horizon that bound the first block, and users per arm.
+"""Bounds of the first block: shares of the horizon, and users per arm at epsilon 1.
 
-The block has at least the first share and at most the third. With 90 users per arm, more if epsilon is small,
-it has at most the second share.
+The block has `PEOPLE_AN_ARM` users per arm, or more if epsilon is small, but then at most the second share
+of the horizon. In any case it has at least the first share and at most the third.
 """
 
 GROWTH, LAST_SHARE = 1.4, 0.9
-"""Growth of blocks, and the share of the horizon after which there is no release."""
+"""Ratio of the lengths of consecutive blocks, and share of the horizon after which there is no release."""
 
 ALARM, FEW_READ = 1.0 / 30_000.0, 0.9
-"""Thresholds of a warning in diagnostics.
+"""Thresholds of the diagnostics' warning about unreadable contexts.
 
-It is given if the share of readable contexts is below the second number by more than noise explains. Noise
-alone explains such a difference with at most the first probability.
+The warning appears if the share of readable contexts is below the second number by more than noise explains.
+Noise alone causes it with at most the first probability.
 """
 
 FEW = (
@@ -160,14 +161,14 @@ FEW = (
 )
 
 PAIRED_COLUMNS = 5
-"""Largest number of columns with which pairs of columns are counted too.
+"""Largest number of columns with which pairs of columns are counted, in addition to single columns.
 
-With more columns, the noise that covers all pairs cost more reward than they gained, on tuning tables:
+With more columns, the noise that all pairs need cost more reward than the pairs gained, on tuning tables:
 `python -m reproduction.tuning.releases --only pairs`.
 """
 
 SPREAD_POWER = 1.0
-"""Exponent of the share of releases still to come, in the factor on deviations of Thompson sampling.
+"""Exponent of the share of later releases, in the factor on deviations of Thompson sampling.
 
 With 0 deviations stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws
 towards the end"` compares exponents.
@@ -176,32 +177,33 @@ towards the end"` compares exponents.
 CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.04), (54.0, 216.0)
 """Bounds of a census: shares of the horizon, and users per range at epsilon 1 and one round per user.
 
-The numbers of users are multiplied by the number of ranges and by the rounds of a user over epsilon. A census
-has the first number, and more, up to the second one, as far as the first share allows. By default there is
-none if the first number exceeds the second share. `python -m reproduction.tuning.releases --only census`
-compares both pairs with others.
+The numbers of users are multiplied by the number of ranges and by the rounds of a user over epsilon. A
+census has at least the first number of users. It has up to the second number, as far as the first share of
+the horizon allows. By default there is no census if the first number exceeds the second share of the
+horizon. `python -m reproduction.tuning.releases --only census` compares both pairs with others.
 """
 
 FEWEST_COUNTED = 18.0
-"""Fewest users in a default census: fewer may be in one window by chance."""
+"""Smallest number of users in a default census; fewer users may be in one window by chance."""
 
 SQUARES = 7
-"""Matrices of every arm's weights in memory during a release: three are stored, four are for reading."""
+"""Number of matrices of all arms' weights in memory during a release: three stored, four for computation."""
 
 FORCED = 1_000.0
-"""Amount, in widths of the reward range, that makes a new arm the best in the draws of its minimum."""
+"""Amount added to a new arm's reward, in widths of the range, in the draws that give its minimum share."""
 
 OPEN_ENDED_FIRST = 1_000
-"""Rounds of the first block if the horizon is not known."""
+"""Number of rounds of the first block if the horizon is not known."""
 
 
 class Planned(NamedTuple):
     """Public design of a block, made when it closes.
 
     Attributes:
-        tables: Groups of columns, and bins.
-        centre: Weights (K, m); the largest of the arms' means with these is b(x). None if b = 1/2.
-        base: Features of a context for these weights.
+        tables: Groups of columns of the reward tables, and their bins.
+        centre: Weights (K, m) from which the centre is computed: b(x) is the largest of the arms' means.
+            None if b = 1/2.
+        base: Features of a context that belong to the weights.
     """
 
     tables: Design
@@ -231,7 +233,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MarginalPast(Past):
-    """Earlier releases. Nothing is secret, as no block enters a later release."""
+    """Earlier releases. Nothing here is secret, as later releases use no raw data of earlier blocks."""
 
     blocks: tuple[Drawn, ...]
     census: IntArray | None = None
@@ -256,7 +258,7 @@ class MarginalPast(Past):
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of a state, by name."""
+        """Return the arrays of a saved state, by name."""
         named: dict[str, np.ndarray[Any, Any]] = {
             "marginals": np.array([one.plain for one in self.blocks], dtype=np.bool_)
         }
@@ -266,7 +268,7 @@ class MarginalPast(Past):
 
 
 class Read(NamedTuple):
-    """A release and the belief after it; only the last one keeps its posterior."""
+    """Release, the belief after it and its posterior, which only the last release keeps."""
 
     drawn: "Drawn | IntArray | None"
     belief: Belief
@@ -274,16 +276,17 @@ class Read(NamedTuple):
 
     @property
     def answers(self) -> "Read":
-        """Copy with only the belief that answered rounds, which later releases need."""
+        """Return a copy with only the belief by which rounds were answered, which later releases need."""
         nothing = Evidence.none(len(self.belief.mean), 0)
         return self._replace(belief=replace(self.belief, evidence=nothing), posterior=None)
 
 
 class MarginalRelease(Kind[Planned, MarginalPast]):
-    """Marginal tables with Laplace noise; see the module.
+    """Kind of release: marginal tables with Laplace noise; see the module.
 
     If the interactions of all columns do not fit (see `Effects.all_pairs_fit`), an interaction is learned
-    only after a released table held both of its columns. `features` are then those before any release.
+    only after a table with both of its columns was released. The attribute `features` then has the features
+    before any release.
 
     Args:
         setup: Public arguments of the policy, with contexts and arms, or a product domain of such rows.
@@ -348,7 +351,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return BlockReader(effects, self.law, self.arms)
 
     def _rows(self, block: int) -> IntArray:
-        """Return the row (K,) of a block's tables that holds each arm's sums, -1 for an arm without any."""
+        """Return the row of a block's tables for each of K arms, shape (K,); -1 for an arm without one."""
         if not self.history.changes:
             return np.arange(self.arms)
         rows, held = np.full(len(self.history.labels), -1, dtype=np.int64), self._offered_in(block)
@@ -356,7 +359,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return rows
 
     def _offered_in(self, block: int) -> IntArray:
-        """Return the codes of the arms that were offered to some round of a block: public."""
+        """Return the codes of the arms that were offered to some round of a block, a public fact."""
         delay = self.tuning.reporting_delay
         late = self.tuning.lag + (0 if isinstance(delay, timedelta) else delay)
         start, end = (0, *self.blocks)[block : block + 2]
@@ -423,7 +426,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return FLOAT * (kept + max(SQUARES * square, 4 * square + reading, 3 * square + locating)) + held.book
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
-        """Return the number m of weights after these blocks."""
+        """Return the expected number m of weights per arm after these blocks."""
         effects: Effects = self.reader.effects
         if effects.pairs is None:
             return effects.n_weights
@@ -437,7 +440,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- noise ----------------------------------------------------------------------------------
 
     def _largest(self, *, first: bool) -> int:
-        """Return c: the largest |R - beta|."""
+        """Return c, the largest |R - beta|, in `UNITS`."""
         return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])
 
     def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
@@ -448,7 +451,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
     def _noise_variance(self, groups: int, *, first: bool) -> float:
-        """Return the variance of the noise in an entry, in squared widths of the reward range."""
+        """Return the noise variance of an entry of the sums, in squared widths of the reward range."""
         scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.shares.sum_epsilon)
         return 2.0 * scale**2
 
@@ -468,7 +471,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.shares.certificate
 
     def record(self) -> MechanismRecord:
-        """Return the counts' noise and the certificate of all, for the log; a census is one release."""
+        """Return the counts' noise with the certificate of all noise, for the log of releases."""
         record = self.shares.record()
         if not self._census:
             return record
@@ -529,9 +532,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
-        """Release a block. Raw data meets noise here.
+        """Return the past with the release of a block.
 
-        Contexts are counted and rewards are summed in cells, and noise is added.
+        Contexts are counted, rewards are summed in cells, and noise is added here.
         """
         if self._census and not block:
             return MarginalPast(blocks=(), census=self._counted(rows))
@@ -565,7 +568,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return replace(past, blocks=(*past.blocks, drawn))
 
     def _counted(self, rows: BlockRows) -> IntArray:
-        """Return the noisy counts (r, B) of a census, without refused rounds."""
+        """Return the counts (r, B) of a census with noise; refused rounds are not counted."""
         contexts = rows.actions[~rows.refused, :-1]
         bins = effect_features(self.features).bins(contexts, CENSUS_BINS)[:, self._ranges]
         counts = np.zeros((len(self._ranges), CENSUS_BINS), dtype=np.int64)
@@ -574,11 +577,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return counts + noise.reshape(counts.shape)
 
     def _subtracted(self, points: FloatArray, design: Planned) -> IntArray:
-        """Return beta (n,) at every user's own point (n, d)."""
+        """Return beta (n,), the amounts subtracted from rewards in `UNITS`, for users' own points (n, d)."""
         return self._centre(points[:, :-1], design)
 
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
-        """Return beta (n,), the amount subtracted from rewards in `UNITS`, from each user's own context."""
+        """Return beta (n,), the amounts subtracted from rewards in `UNITS`, from each user's own context."""
         if design.centre is None:
             return np.full(len(contexts), UNITS // 2, dtype=np.int64)
         best, step = np.empty(len(contexts)), max(1, SCORED // design.centre.size)
@@ -597,7 +600,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def believed(
         self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None
     ) -> WeightPosterior | None:
-        """Return `fit` with public data as the start; users were answered with it, too."""
+        """Return the posterior after these releases and public data, with which users were answered, too."""
         if public is not self._public:
             self._public, self._chain = public, []
         every, cuts = past.every, self._cuts(past, public)
@@ -618,7 +621,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return known[-1].posterior if known else beginning.posterior
 
     def _with_arms(self, version: int, belief: Any, weights: Any) -> tuple[Any, Any]:
-        """Return belief and posterior with the arms of a version, after that many releases."""
+        """Return belief and posterior with the arms of a version, which follows that many releases."""
         if not self.history.changes:
             return belief, weights
         likes = [
@@ -628,7 +631,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return found
 
     def _cuts(self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None) -> Cuts | None:
-        """Return cuts of all columns from a census; None without one, with public data, or if not needed."""
+        """Return the levels' inner ends from a census; None without one, with public data, or if unneeded."""
         if past.census is None or public is not None:
             return None
         scale = self.shares.census_sensitivity(len(self._ranges)) / self.shares.sum_epsilon
@@ -643,19 +646,19 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return tuple(by_column.get(j, ()) for j in range(len(effects.sizes))) if any(found) else None
 
     def _counted_only(self, census: IntArray, beginning: Read, cuts: Cuts | None) -> Read:
-        """Return the reading of a census: the belief before it, in the levels of these cuts."""
+        """Return the reading of a census: the belief before the census, in the levels of the given cuts."""
         if beginning.posterior is not None:
             return beginning._replace(drawn=census)
         belief, weights = self.reader.beginning()
         return Read(census, beginning.belief, self._law(belief.effects, weights, cuts))
 
     def says_nothing(self, posterior: WeightPosterior | None) -> bool:
-        """Return True if there was no release of rewards; a census alone holds none."""
+        """Return True if there was no release of rewards; a census alone has no rewards."""
         return not isinstance(posterior, EffectPosterior) or posterior.draws is None
 
     @cached_property
     def _plain(self) -> Read:
-        """Reading before any release and without public data: arms are drawn uniformly."""
+        """Belief before any release and without public data, with which arms are drawn uniformly."""
         return Read(None, self.reader.beginning()[0], None)
 
     @property
@@ -673,11 +676,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._informed[1]
 
     def _spread(self, released: int) -> float:
-        """Return the factor on the draws' deviations after this many releases: a public number.
+        """Return the public factor on the draws' deviations after this many releases.
 
-        Exploration helps only through later releases, so the factor falls with the number still to come. It
-        is 0 after the last one: then every user gets the arm of the largest mean. It is always 1 if the
-        horizon is unknown, as no release is known to be the last, and with discounting (`forget`).
+        Exploration helps only through later releases, so the factor falls with their number. It is 0 after
+        the last release, when every user gets the arm of the largest mean. It is always 1 with discounting
+        (`forget`) or an unknown horizon, for which no release is known to be the last.
         """
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
@@ -693,7 +696,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         released: int = 0,
         cuts: Cuts | None = None,
     ) -> Read:
-        """Return a reading with the public draws that answer users after this many releases."""
+        """Return belief and posterior with the public draws by which users are answered from now on."""
         posterior = self._law(belief.effects, weights.of_arms(belief.codes), cuts)
         draws = self._drawn_from(posterior, released)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
@@ -729,9 +732,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return found
 
     def _normals(self, codes: IntArray, weights: int) -> FloatArray:
-        """Return public standard normals (S, k `weights`) for arms with these codes.
+        """Return public standard normals (S, k `weights`) for the k arms with these codes.
 
-        Each added arm has coins of its own, so that the draws of the others do not depend on it.
+        Each added arm has its own random stream, so that the draws of other arms do not depend on it.
         """
         first = self._coins.normal("marginals/thompson", 0, DRAWS, self.arms * weights)
         if not self.history.changes:
@@ -760,7 +763,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._coins.uniform("marginals/people", 0, SAMPLE, 2 * columns)
 
     def _heard(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Heard, list[tuple[float, Any]]]:
-        """Return a release in the units of the model, and the beliefs that answered shares of its rounds."""
+        """Return a release in the units of the model, and the beliefs by which shares of its rounds were
+        answered.
+        """
         start, end = (0, *self.blocks)[number : number + 2]
         tables = self._tables(one)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
@@ -786,7 +791,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return told, answered
 
     def _law_with(self, tables: Design) -> Law:
-        """Return the tables of counts for these reward tables, which depend only on earlier releases."""
+        """Return the tables of counts for these reward tables; both depend on earlier releases only."""
         return replace(self.law, design=tables)
 
     def _tables(self, one: Drawn) -> Design:
@@ -804,12 +809,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     @property
     def prior(self) -> EffectPosterior:
-        """Law of the weights before any data."""
+        """Prior of the weights."""
         belief, weights = self.reader.beginning()
         return self._law(belief.effects, weights)
 
     def features_of(self, posterior: WeightPosterior) -> Features:
-        """Return the posterior's features, with interactions of columns in released tables."""
+        """Return the posterior's features, which include interactions of columns in released tables."""
         return posterior.features if isinstance(posterior, EffectPosterior) else self.features
 
     def choose(
@@ -820,10 +825,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         start: int,
         coins: PublicCoins,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Return uniform arms before any release, then the best under one of `DRAWS` public draws.
+        """Choose arms uniformly before any release, later the best arm under one of `DRAWS` public draws.
 
-        A public coin picks the draw for every user. With a known horizon, draws come closer to the mean with
-        every release; see `_spread`.
+        A public coin selects the draw for each user. With a known horizon, draws come closer to the mean
+        with every release; see `_spread`.
         """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
@@ -843,7 +848,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return best_choice(scores, ties, available), None
 
     def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
-        """Return the public draws (count, K m) that answer rounds start...
+        """Return the public draws (count, K m) by which rounds from `start` on are answered.
 
         Raises:
             ProtocolError: Nothing was released, and arms are drawn uniformly.
@@ -854,7 +859,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return weights[self._drawn_in(start, count, coins)].reshape(count, -1)
 
     def _drawn_in(self, start: int, count: int, coins: PublicCoins) -> IntArray:
-        """Return the indices (count,) of the draws that a public coin picks in rounds start..."""
+        """Return the indices (count,) of the draws that public coins select for rounds from `start` on."""
         return (coins.uniform("marginals/draw", start, start + count, 1)[:, 0] * DRAWS).astype(np.int64)
 
     def diagnostics(self) -> dict[str, Any]:
@@ -862,10 +867,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.tables)}
 
     def foresight(self) -> Foresight | None:
-        """Return the forecast for main effects of all columns, equally important and different for each arm.
+        """Return a forecast for a reward function that has main effects of all columns only.
 
-        It assumes that arms are chosen equally often, and that there are no interactions and no differences
-        in the arms' mean levels. None if no column has two levels.
+        It assumes that columns are equally important, that effects differ between arms, that arms have equal
+        mean levels, and that they are chosen equally often. It is None if no column has two levels.
         """
         squares, information = columns_in_turn(
             self.reader.effects,
@@ -887,7 +892,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Foresight(correlation, 1.0)
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
-        """Estimate the share of readable contexts from released counts; warn if it is small."""
+        """Return the share of readable contexts, estimated from released counts; warn if it is small."""
         tables = past.blocks[: max(0, count - self._census)]
         if not tables or not self.law.tables:
             return Findings({}, [])
@@ -904,7 +909,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- state ----------------------------------------------------------------------------------
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> MarginalPast:
-        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
+        """Return the past that a state saved.
+
+        Raises:
+            CorruptState: This configuration does not write such arrays.
+        """
         plain, found, census = arrays["marginals"], [], arrays.get("census")
         most = len(self.blocks) - self._census
         if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > most:
@@ -938,7 +947,7 @@ def _forecast(
     people: tuple[float, ...],
     noise_variances: tuple[float, float],
 ) -> int:
-    """Return `forecast_weights`, cached, as a study builds thousands of equal policies.
+    """Return the result of `forecast_weights` from a cache, as a study builds thousands of equal policies.
 
     Args:
         people: Users per arm, in every block.
@@ -955,10 +964,10 @@ def _forecast(
 
 
 def centre_of(best: FloatArray) -> IntArray:
-    """Return centres (n,) from predicted means (n,), clipped to `CENTRES`; NaN counts as 0."""
+    """Return centres (n,) in `UNITS` from predicted means (n,), clipped to `CENTRES`; NaN counts as 0."""
     return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
 
 
 def _rounded(values: Any) -> Any:
-    """Return parts of the reward range in `UNITS`."""
+    """Return values, as shares of the reward range, rounded to integers in `UNITS`."""
     return np.rint(UNITS * np.asarray(values)).astype(np.int64)

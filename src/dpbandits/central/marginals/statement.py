@@ -1,4 +1,4 @@
-"""Statements of policies of marginal tables, online and learned from a log."""
+"""Statements of the guarantees of marginal tables, for online policies and for logs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
 
 
 def public_functions(names: Sequence[str]) -> Assumption:
-    """Return the assumption on functions of actions, which nothing can check."""
+    """Return the assumption on the named functions of actions, which nothing can check."""
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return unchecked(
         "public functions",

@@ -2,8 +2,9 @@
 
 - `Dubey2021`: GP-UCB on quadrature Fourier features with a binary tree of noisy sums (AISTATS 2021).
 - `USCA`: uniform sampling with covariance approximation, one answer (Pavlovic2025).
-- `printed_scale`, `correct_scale`, `real_epsilon`: Dubey2021's noise formulas, the right one, and the epsilon
-  that each provides; `printed_local_scales`, `correct_local_scale`, `real_local_mu`: for its local algorithm.
+- `printed_scale`, `correct_scale`, `real_epsilon`: noise scale by Dubey2021's printed formulas, correct
+  scale, and the epsilon that a scale provides.
+- `printed_local_scales`, `correct_local_scale`, `real_local_mu`: the same for Dubey2021's local algorithm.
 """
 
 from dpbandits._lazy import lazy

@@ -1,34 +1,37 @@
 r"""GP-UCB on Fourier features with a private binary tree: Dubey2021, as published.
 
 Implements Algorithm 1 with the privatizer of Algorithm 2. Every round the sums of phi phi^T and y phi are
-released through a binary tree with Gaussian noise. The Gram is shifted by 2 Lambda I so that it stays
-positive definite (Lemma 3). The candidate with the largest upper confidence bound is chosen, with the
-confidence radius beta_t of Theorem 1. Rewards are scaled to [0, 1] and not centred.
+released through a binary tree with Gaussian noise, for m features phi and rewards y. The Gram matrix is
+shifted by 2 Lambda I so that it stays positive definite (Lemma 3). The candidate with the largest upper
+confidence bound is chosen, with the confidence radius beta_t of Theorem 1. Rewards are scaled to [0, 1] and
+not centred. T is the horizon and alpha the failure probability.
 
 Departures from the paper:
 
-- By default the noise is calibrated to the right sensitivity, which the printed formulas are not
-  (`central.published.printed`). `paper_constants=` takes a printed formula instead. The guarantee then states
-  what that formula really provides.
-- Three terms of Theorem 1's radius are left out: t B eps/sqrt(lambda_min) for the part of the kernel that the
-  features miss, lambda I beside the shifted Gram, and the 1 beside lambda_max/rho^2.
-  `reproduction.dubey2021.theory.confidence_width` has all of them; the page on the paper explains them.
-- n counts the L = floor(log2 T) + 1 levels that the tree has. The paper counts 1 + ceil(log2 T), which is one
-  more if T is no power of two.
+- By default the noise is calibrated to the correct sensitivity. The printed formulas are not
+  (`central.published.printed`). `paper_constants=` uses a printed formula instead, and the guarantee then
+  states the epsilon that this formula really provides.
+- Three terms of Theorem 1's radius are left out: lambda I added to the shifted Gram matrix, the 1 added to
+  lambda_max/rho^2, and t B eps/sqrt(lambda_min). The latter is for the part of the kernel that features
+  miss. `reproduction.dubey2021.theory.confidence_width` has all of them; the page on the paper explains
+  them.
+- n is the number L = floor(log2 T) + 1 of levels of the tree. The paper has n = 1 + ceil(log2 T), which is
+  one more if T is no power of two.
 - rho is 1/2, which bounds the deviation of a reward in [0, 1].
 
-Lambda is Lemma 3's: sigma sqrt(2 n) (4 sqrt(m) + 2 ln(2 T/alpha)). The noise of a node is
-sigma (v + v^T)/sqrt(2), so sigma sqrt(2) is `node_noise_sd`. `Dubey2021Tuning(spectral_bound="sharp")` takes
-a smaller bound on the same norm instead (`privacy.gram_vector`), 3.29 times smaller at m = 64, T = 1024. Both
-give the same guarantee: Lambda is computed from public numbers and added to releases that already have noise,
-so the shift is post-processing.
+By Lemma 3, Lambda = sigma sqrt(2 n) (4 sqrt(m) + 2 ln(2 T/alpha)) bounds the spectral norm of the noise. The
+noise of a node is sigma (v + v^T)/sqrt(2) with standard normal v, so sigma sqrt(2) is `node_noise_sd`.
+`Dubey2021Tuning(spectral_bound="sharp")` uses a smaller bound on the same norm (`privacy.gram_vector`), 3.29
+times smaller at m = 64, T = 1024. Both give the same guarantee: Lambda is computed from public numbers and
+added to releases that already have noise, so the shift is post-processing.
 
 With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024, and the policy is nearly random. This is
 the paper's method without repairs; `central.GPBandit` is recommended instead.
 
-With an unknown horizon (`horizon=None`) there are doubling epochs (Remark 5), each with its own tree. A
-user's rounds may lie in one epoch or in several. In both cases the losses add up to the promise, because
-every epoch is calibrated to all of the user's rounds. The last sum of a finished epoch is carried on.
+With an unknown horizon (`horizon=None`) there are epochs of doubling length (Remark 5), each with its own
+tree. A user's rounds may be in one epoch or in several. In both cases the losses add up to at most the
+promise, because every epoch is calibrated to all of the user's rounds. The last sum of a finished epoch is
+added to later sums.
 
 Privacy: (epsilon, delta)-joint DP. The unit is one user's decision sets and rewards.
 """
@@ -63,7 +66,7 @@ from dpbandits.privacy.release_terms import Release
 __all__ = ["Dubey2021", "Dubey2021Tuning"]
 
 FIRST_EPOCH = 64
-"""Rounds in the first epoch when the horizon is unknown; each next epoch is twice as long."""
+"""Number of rounds in the first epoch if the horizon is unknown; each later epoch is twice as long."""
 
 MOST_EPOCHS = 16
 """Largest number of epochs: 64 (2^16 - 1) rounds fit into int64 sums."""
@@ -77,8 +80,8 @@ class Dubey2021Tuning(Configured):
     Args:
         norm_bound: Bound B on the norm of the scaled reward function.
         failure_probability: Failure probability alpha of the confidence bounds.
-        spectral_bound: Bound Lambda on the noise's spectral norm, for the shift 2 Lambda and the radius:
-            "printed" is that of Lemma 3; "sharp" is smaller and not the paper's.
+        spectral_bound: Bound Lambda on the noise's spectral norm, for the shift 2 Lambda and the radius.
+            "printed" is the bound of Lemma 3; "sharp" is a smaller bound that is not in the paper.
 
     Raises:
         InvalidParameter: A number is out of its range, or the bound is unknown.
@@ -101,11 +104,11 @@ class Dubey2021(RoundPolicy):
     Args:
         domain: Public set that contains every candidate.
         reward_range: Public range (low, high); rewards are scaled to [0, 1].
-        horizon: Total number of rounds, or None (doubling).
+        horizon: Total number of rounds; None for epochs of doubling length.
         privacy: Promise: epsilon, delta and `rounds_per_user`.
         features: Feature map of norm at most 1, in the paper `QuadratureFourierFeatures`.
         tuning: Further settings; see `Dubey2021Tuning`.
-        paper_constants: Name of a printed noise formula that replaces the right one.
+        paper_constants: Name of a printed noise formula that replaces the correct scale.
         acknowledge_broken: Must be True if `paper_constants` adds too little noise.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
@@ -226,7 +229,7 @@ class Dubey2021(RoundPolicy):
 
     @property
     def _rounds_out(self) -> int:
-        """Number of rounds whose node has been released, over all epochs."""
+        """Number of rounds, over all epochs, whose nodes have been released."""
         return int(self._clock[1] + self._clock[2])
 
     def _is_due(self) -> bool:
@@ -239,8 +242,8 @@ class Dubey2021(RoundPolicy):
     def _release_round(self) -> None:
         """Add one round to the open nodes, and release the node that it completes.
 
-        State changes only after the noise is drawn, and then all at once. An interrupted release is repeated
-        from the same sums.
+        The state changes only after the noise is drawn, and then all at once. An interrupted release is
+        repeated from the same sums.
         """
         epoch, start, before = (int(value) for value in self._clock)
         t = before + 1
@@ -261,7 +264,7 @@ class Dubey2021(RoundPolicy):
             self._open, self._nodes, self._clock = opened, nodes, np.array([epoch, start, t])
 
     def _next_epoch(self, epoch: int, start: int, nodes: IntArray) -> None:
-        """Carry on the last sum of the epoch that ends, and begin another tree."""
+        """Keep the last sum of the epoch that ends for later sums, and begin the next epoch's tree."""
         release = self._release_of(epoch)
         carried = self._carried + nodes.sum(axis=0)
         variance = self._carried_variance + self._epoch_release.noise_sd**2
@@ -272,7 +275,7 @@ class Dubey2021(RoundPolicy):
     # -- post-processing -------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Compute shifted Gram, weights and confidence radius from the released nodes (Algorithm 1)."""
+        """Compute shifted Gram matrix, weights and confidence radius from released nodes (Algorithm 1)."""
         m = self.features.n_features
         released = (self._carried + self._nodes.sum(axis=0)) * RELEASE_UNIT
         gram, half_vector = self._mechanism.from_coordinates(released)
@@ -321,7 +324,7 @@ class Dubey2021(RoundPolicy):
         return best_choice(scores.reshape(n_sets, n), ties, available), None
 
     def _width(self, phi: FloatArray) -> FloatArray:
-        """Return ||phi||_{V^-1} of rows (k, m)."""
+        """Return the norms ||phi||_{V^-1} of feature vectors (k, m), with V the shifted Gram matrix."""
         whitened = solve_triangular(self._lower, phi.T, lower=True, check_finite=False)
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
 
@@ -351,7 +354,7 @@ class Dubey2021(RoundPolicy):
     # -- configuration and state -------------------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """Return all public arguments that rebuild this policy."""
+        """Return all public arguments for JSON, from which this policy can be rebuilt."""
         return super().to_config() | ({"horizon": None} if self.doubling else {})
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:

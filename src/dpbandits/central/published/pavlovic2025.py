@@ -1,11 +1,11 @@
 r"""USCA as printed: Pavlovic2025, Algorithm 1, for a few hundred rounds.
 
-*Differentially Private Kernelized Contextual Bandits*, January 2025. T users get uniformly random actions. An
-approximating set Z of pairs (action, context), drawn from the same law but independently of the users,
+*Differentially Private Kernelized Contextual Bandits*, January 2025. T users get uniformly random actions.
+An approximating set Z of pairs (action, context), drawn from the same law but independently of the users,
 replaces them in the covariance:
 
     V = (T/|Z|) sum_{z in Z} phi(z) phi(z)^T + tau I
-    eq. (4)  f-hat(w) = phi(w)^T V^-1 sum_i y_i phi(w_i)
+    eq. (4)  f-hat(w) = phi(w)^T V^-1 sum_i y_i phi(w_i)      for rewards y_i at pairs w_i
     eq. (5)  sigma-bar(w)^2 = phi(w)^T V^-1 phi(w)
 
 The exponential mechanism draws the answer at a context, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
@@ -13,19 +13,22 @@ Delta = 2 B sup sigma-bar^2: replacing one (context, reward) changes every score
 
 Departures from the paper:
 
-- gamma_T in |Z| is the paper's supremum over all sets of T points. Here it is the information gain of the
-  population, which is at most that. Z is therefore at least as large as in the paper.
-- Actions are finite; the paper's are any convex set. On such a set no sampler of the exponential mechanism
-  that computes with floats satisfies pure DP.
-- Rewards and influences are rounded to integers, so that scores are exact. The answer is drawn by exact
-  coins. Delta is the printed one, or the largest change of these integers by one row if that is larger.
+- The paper's gamma_T, on which |Z| depends, is a supremum over all sets of T points. Here gamma_T is the
+  information gain of the population, which is at most the supremum. So Z is at least as large as in the
+  paper.
+- Actions are a finite set; in the paper they are any convex set. On a convex set no sampler of the
+  exponential mechanism that computes with floats satisfies pure DP.
+- Rewards and influences are rounded to integers, so that scores are exact, and the answer is drawn exactly.
+  Delta is the printed one, or the largest change of these integers by one row if that is larger.
 
-The proof is sound for every fixed Z; its high-probability conditions concern accuracy only. In practice two
-things speak against it: cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a calibration
-that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is recommended instead.
+The privacy proof is sound for every fixed Z; its high-probability conditions concern accuracy only. The
+algorithm has two disadvantages. Its cost is high, with |Z| = T ceil(T/gamma_T) pairs and a kernel matrix
+over them, and its Delta is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is
+recommended instead.
 
-Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
-of Z are merged and their weights added up. This changes no result, and K_ZZ has at most one row per cell.
+The inverse is computed by the kernel trick: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau with s =
+T/|Z|. Repeated pairs of Z are merged and their weights added up. This changes no result, and K_ZZ has at
+most one row per cell.
 """
 
 import math
@@ -67,7 +70,7 @@ MOST_ROUNDS = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class ApproximatingSet:
-    """Distinct pairs and how often each was drawn.
+    """Approximating set Z: distinct pairs (action, context), with the number of times each was drawn.
 
     Attributes:
         points: Pairs (action, context), (m, d).
@@ -111,7 +114,7 @@ class CovarianceEstimator:
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-        """sqrt(s counts), and the Cholesky factor of D K_ZZ D + tau I."""
+        """Factors D = sqrt(s counts), and the Cholesky factor of D K_ZZ D + tau I; see the module."""
         root: FloatArray = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
         gram = root[:, None] * self.kernel(self.approximating.points) * root
         gram[np.diag_indices_from(gram)] += self.ridge
@@ -119,7 +122,7 @@ class CovarianceEstimator:
         return root, (np.asarray(factor, dtype=np.float64), bool(lower))
 
     def covariance(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return phi(w)^T V^-1 phi(v) for all pairs, (n, k)."""
+        """Return phi(w)^T V^-1 phi(v) for all pairs of n points w and k points v, shape (n, k)."""
         root, factor = self._solver
         one = root[:, None] * self.kernel(self.approximating.points, left)
         other = root[:, None] * self.kernel(self.approximating.points, right)
@@ -140,20 +143,22 @@ class CovarianceEstimator:
 
 
 class USCA(Held):
-    """USCA, the paper's Algorithm 1, on finite actions and a context generator, for comparison.
+    """USCA, Algorithm 1 of Pavlovic2025, with finitely many actions and a public context generator.
 
     Args:
-        kernel: Kernel over (action, context) columns with k(w, w) <= 1. A lengthscale is a share of the range
-            of each column, as for `ExploreThenCommit`; the paper's ranges are [0, 1].
-        actions: Finite actions, explored uniformly for any weights.
+        kernel: Kernel over (action, context) columns with k(w, w) <= 1. A lengthscale is a share of the
+            range of each column, as for `ExploreThenCommit`; the paper's ranges are [0, 1].
+        actions: Finite set of actions, explored uniformly whatever their weights.
         contexts: Cells and law of the context generator.
         reward_range: Public range (low, high). Rewards are centred, and B is half the width. With `clip`,
             rewards outside the range are clipped, as the paper suggests for unbounded rewards. (The range is
-            then its B + R ln(T/delta), `reward_clip` of its calculators in the lab.) Without `clip` such a
-            round counts zero. In both cases one row changes scores by no more than the sensitivity.
+            then the paper's B + R ln(T/delta), `reward_clip` of the calculators in the lab.) Without `clip`
+            such a round contributes zero. In both cases one row changes scores by no more than the
+            sensitivity.
         horizon: Number T of rounds.
         privacy: Pure promise for one answer; delta must be 0.
-        ridge: Regularisation tau, the variance of the noise in the paper's model, which it leaves open.
+        ridge: Regularisation tau: the noise variance in the paper's model, for which the paper gives no
+            value.
         seed: Seed of exploration and of Z.
         noise: Noise source; default `SecureNoise()`.
 
@@ -267,7 +272,7 @@ class USCA(Held):
         )
 
     def explore(self, start: int, stop: int) -> IntArray:
-        """Return uniform actions (cell numbers) of rounds start..stop-1."""
+        """Return uniformly drawn actions, as cell numbers, for rounds start..stop-1."""
         return self.actions.cells_at(
             PublicCoins(self._seed).uniform("pavlovic2025/explore", start, stop, 1)[:, 0]
         )
@@ -276,8 +281,9 @@ class USCA(Held):
     def learn(self, contexts: ArrayLike, actions: IntArray, rewards: ArrayLike) -> None:
         """Add rounds: contexts (n, d), actions (n,) as cell numbers, rewards (n,).
 
-        A round counts zero if it cannot be read: its context or action is not a public one, its reward is
-        outside the range without `clip`, or something is missing. Rounds beyond the horizon are dropped.
+        A round that cannot be read contributes zero: its context or action is not in a public cell, its
+        reward is outside the range without `clip`, or something is missing. Rounds beyond the horizon are
+        dropped.
 
         Raises:
             InvalidData: The arrays differ in length, or have another type; nothing was learned.
@@ -299,13 +305,13 @@ class USCA(Held):
         self._sums, self._rounds = grown, self._rounds + len(readable)
 
     def unsafe_scores(self, context: int) -> FloatArray:
-        """Return raw scores (A,) at a context cell, in reward units: for studies."""
+        """Return raw scores (A,) of the actions at a context cell, in reward units, for studies."""
         weights, unit = self._influences(context)
         width = self.reward_range.width
         return np.asarray(exact_products(weights, self._sums) * (unit * REWARD_UNIT * 0.5 * width))
 
     def unsafe_law(self, context: int) -> FloatArray:
-        """Return probabilities (A,) of the answer at a context cell: for studies."""
+        """Return the probabilities (A,) of the answers at a context cell, for studies."""
         scores, spread = self._exact_scores(context)
         return exponential_law(
             scores.astype(np.float64), sensitivity=float(spread), epsilon=self.privacy.epsilon
@@ -316,10 +322,10 @@ class USCA(Held):
         """Return an action (cell number) for one context; the same action if it is asked again.
 
         Raises:
-            BudgetExceeded: The answer was given to another context, or used up by an invalid one; nothing was
-                drawn.
-            InvalidData: There are several contexts; nothing was spent. Or the context is missing or not a
-                public one: nothing was drawn, but the answer is used up.
+            BudgetExceeded: The answer was given to another context, or used up by an invalid one; nothing
+                was drawn.
+            InvalidData: There are several contexts; nothing was spent. Or the context is missing or not in a
+                public cell: nothing was drawn, but the answer is used up.
             ForkedState: This process was forked from the one that owns the object.
         """
         row = one_row(context)
@@ -340,7 +346,7 @@ class USCA(Held):
         return index
 
     def _influences(self, context: int) -> tuple[FloatArray, float]:
-        """Return integer influences (A, n) of rewards at each cell on the actions' scores, and their unit."""
+        """Return integer influences (A, n) of rewards in n cells on A actions' scores, and their unit."""
         points = self._measure.points
         return integer_weights(self.estimator.covariance(points[context :: self.contexts.size], points))
 

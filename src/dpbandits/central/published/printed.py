@@ -1,12 +1,15 @@
-r"""Noise scales of Dubey2021 as printed, and the privacy that each really provides.
+r"""Noise scales of Dubey2021 as printed, and the privacy that each of them really provides.
 
-All scales are sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, Z of independent
-standard normals. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2. This is the same noise
-with sigma = sqrt(2) sigma_paper, so every printed scale here includes the factor sqrt(2). The symbols are:
+A scale is the sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, where Z has
+independent standard normal entries. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2. This
+is the same noise with sigma = sqrt(2) sigma_paper, so every printed scale here includes the factor sqrt(2).
+The symbols
+are:
 
-- n = 1 + ceil(log2 T), the paper's number of nodes that a round enters;
-- rho^2, the variance of rewards; |f| <= B;
-- in brackets, the part that bounds rewards with high probability. For bounded rewards the paper leaves it out
+- alpha, beta: the paper's names for epsilon and delta; T: the number of rounds;
+- n = 1 + ceil(log2 T): the paper's number of nodes that contain a round;
+- rho^2: the variance of rewards; B: a bound on the function f;
+- [brackets]: the part that bounds rewards with high probability. For bounded rewards the paper leaves it out
   (Section 6.1), and so does `printed_scale` unless rho and T are passed.
 
 | name | sigma_paper | printed where |
@@ -16,18 +19,19 @@ with sigma = sqrt(2) sigma_paper, so every printed scale here includes the facto
 | lemma-12 | 16 n (1 + B^2 [+ rho^2 ln(4T/beta)]) ln(4/beta)^2 alpha^2 | appendix, statement: times alpha^2 |
 | lemma-12-proof | sqrt(16 n) (1 + B^2 [+ 2 rho^2 ln(8T/beta)]) ln(10/beta) | its proof: no alpha |
 
-The right scale, with ||phi|| <= 1 and |y| <= 1 enforced, follows from the Frobenius sensitivity 2 sqrt(2)
-of [phi; y][phi; y]^T and from one round entering L = floor(log2 T) + 1 nodes that are released:
+The correct scale, with ||phi|| <= 1 and |y| <= 1 enforced, follows from two facts. The Frobenius sensitivity
+of [phi; y][phi; y]^T is 2 sqrt(2), and one round is in L = floor(log2 T) + 1 released nodes:
 
     sigma = 2 sqrt(2) sqrt(L)/mu(epsilon, delta).
 
-Lemma 5 has no tree. Every user adds noise once, to the lower triangle of a Gram phi phi^T and to a vector
-y phi with |y| <= B, each claimed to be (alpha/2, beta/2) (`printed_local_scales`):
+Lemma 5, the local algorithm, has no tree. Every user adds noise once, to the lower triangle of a Gram matrix
+phi phi^T and to a vector y phi with |y| <= B. Each of the two is claimed to be (alpha/2, beta/2)-DP
+(`printed_local_scales`):
 
     sigma_X^2 = 8 ln(2.5/beta)/alpha^2,   sigma_u^2 = 8 (B^2 [+ 2 ln(8m/delta)]) ln(5/beta)/alpha^2.
 
-Replacing one user changes the triangle by up to sqrt(2) and the vector by up to 2B. `real_local_mu` gives the
-privacy of both together.
+Replacing one user changes the triangle by up to sqrt(2) and the vector by up to 2B. `real_local_mu` gives
+the privacy of both together.
 """
 
 import math
@@ -56,7 +60,9 @@ Formula = Literal["lemma-2", "lemma-2-statement", "lemma-12", "lemma-12-proof"]
 FORMULAS: tuple[Formula, ...] = get_args(Formula)
 
 OUTER_PRODUCT_SENSITIVITY = 2.0 * math.sqrt(2.0)
-"""Largest Frobenius distance between two outer products of vectors [phi; y], ||phi|| <= 1, |y| <= 1."""
+"""Largest Frobenius distance between two outer products of vectors
+[phi; y] with ||phi|| <= 1 and |y| <= 1.
+"""
 
 
 def printed_levels(rounds: int) -> int:
@@ -70,7 +76,7 @@ def printed_levels(rounds: int) -> int:
 
 
 def correct_scale(*, levels: int, epsilon: float, delta: float) -> float:
-    """Return the right scale, 2 sqrt(2) sqrt(L)/mu.
+    """Return the correct noise scale 2 sqrt(2) sqrt(L)/mu of a node, for L = `levels`.
 
     Example:
         >>> round(correct_scale(levels=11, epsilon=1.0, delta=1e-5), 1)
@@ -97,8 +103,9 @@ def printed_scale(
         epsilon: The paper's alpha.
         delta: The paper's beta.
         norm_bound: Bound B on the function.
-        reward_sd: Standard deviation rho of unbounded rewards; 0 for bounded ones, without the bracket.
-        rounds: Number T of rounds; used only in the bracket.
+        reward_sd: Standard deviation rho of unbounded rewards; 0 for bounded rewards, which leaves out the
+            bracket.
+        rounds: Number T of rounds, which is used in the bracket only.
 
     Raises:
         InvalidParameter: There is no such formula, or delta is 0.
@@ -126,7 +133,7 @@ def printed_scale(
 
 
 def real_epsilon(sigma: float, *, levels: int, delta: float) -> float:
-    """Return the smallest epsilon that noise of scale `sigma` at every node provides, at this delta.
+    """Return the smallest epsilon, at this delta, that noise of scale `sigma` at every node provides.
 
     Example:
         >>> sigma = correct_scale(levels=11, epsilon=1.0, delta=1e-5)
@@ -140,8 +147,8 @@ class LocalScales(NamedTuple):
     """Standard deviations of the noise in Lemma 5.
 
     Attributes:
-        gram: sigma_X, noise of every entry of the Gram's lower triangle.
-        vector: sigma_u, noise of every entry of the vector.
+        gram: sigma_X, for every entry of the Gram matrix's lower triangle.
+        vector: sigma_u, for every entry of the vector.
     """
 
     gram: float
@@ -186,7 +193,7 @@ def printed_local_scales(
 
 
 def real_local_mu(scales: LocalScales, *, reward_bound: float = 1.0) -> float:
-    """Return the smallest mu of Gaussian DP for Gram and vector together, both changed by one user.
+    """Return the smallest mu of Gaussian DP for Gram matrix and vector together, if one user changes both.
 
     Example:
         >>> printed = printed_local_scales(epsilon=10.0, delta=1e-5)
@@ -197,7 +204,7 @@ def real_local_mu(scales: LocalScales, *, reward_bound: float = 1.0) -> float:
 
 
 def correct_local_scale(*, epsilon: float, delta: float, reward_bound: float = 1.0) -> float:
-    """Return the scale that Gram and vector, both changed by one user, need under one promise.
+    """Return the noise scale for Gram matrix and vector together, if one user changes both.
 
     Example:
         >>> round(correct_local_scale(epsilon=1.0, delta=1e-5), 2)

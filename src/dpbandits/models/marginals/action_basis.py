@@ -18,7 +18,7 @@ PARTS = 4
 """Most parts of a column with an order, where several columns share the bins."""
 
 SHARES = (0.60, 0.20, 0.09, 0.05, 0.035, 0.025)
-"""Shares of the cosines of an action in the variance of a function over it."""
+"""Shares of an action column's cosines in the variance of a function over it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +74,12 @@ class ActionBasis:
 
     @cached_property
     def table(self) -> FloatArray:
-        """Functions (K, b) at every action."""
+        """Values of all b functions at every action, shape (K, b)."""
         return np.concatenate([own for _, own in self._parts], axis=1)
 
     @cached_property
     def term_of(self) -> IntArray:
-        """Term (b,) of every function."""
+        """Index of the term of every function, shape (b,)."""
         return np.repeat(np.arange(len(self._parts)), [own.shape[1] for _, own in self._parts])
 
     @cached_property
@@ -88,9 +88,10 @@ class ActionBasis:
         return np.array([order for order, _ in self._parts])
 
     def bins(self, most: int) -> IntArray:
-        """Bin (K,) of every action: a column with an order in at most `most` equal parts.
+        """Return the bin of every action, shape (K,), with about `most` bins in all.
 
-        Categories stay apart, and columns with an order share `most` among them.
+        Categories are not joined. Each column with an order is cut into the same number of equal parts: at
+        least two, and otherwise as many as `most` allows.
         """
         ranges = sum(self.ordered)
         apart = int(np.prod([n for n, order in zip(self.sizes, self.ordered, strict=True) if not order]))

@@ -1,4 +1,4 @@
-"""`ActionFeatures`: effects of a context times functions of an action as a feature map."""
+"""`ActionFeatures`: feature map of effects of a context times functions of an action."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -69,5 +69,5 @@ class ActionFeatures(Features):
         return phi.reshape(*lead, self.n_features)
 
     def of_actions(self, weights: FloatArray) -> FloatArray:
-        """Return every action's weights (..., K, m) of the features `base`, from weights (..., J)."""
+        """Return every action's weights (..., K, m) of the features `base`, from joint weights (..., J)."""
         return self.across.of_actions(weights, self._table)

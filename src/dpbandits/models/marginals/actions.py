@@ -1,14 +1,14 @@
-r"""The law of rewards across a grid of actions: effects of contexts times smooth functions of the action.
+r"""Model of rewards over a grid of actions: effects of contexts times smooth functions of the action.
 
 With phi the m functions of a context (`Effects`) and psi the b functions of an action (`ActionBasis`), the
 expected reward is
 
     1/2 + f(x, a),   f(x, a) = sum_{i, j} w_ij phi_i(x) psi_j(a).
 
-`MOST_WEIGHTS` bounds the number of products: products with two columns of contexts go first.
+`MOST_WEIGHTS` bounds the number of products. Products with two columns of contexts are left out first.
 
-The weights have one joint normal law. A table that sums rewards over the actions of a bin is a linear
-function of it: `ActionEffects.maps` is exact for any law of actions given contexts, within bins too.
+The weights w_ij have one joint normal law. A table that sums rewards over the actions of a bin is a linear
+function of the weights. `ActionEffects.maps` computes it exactly for any law of actions given contexts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ from dpbandits.models.marginals.posterior import covariance_factor
 __all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
 
 MOST_WEIGHTS = 1_200
-"""Most weights of the joint law: its precision is a dense matrix."""
+"""Largest number of weights in the joint posterior, whose precision is a dense matrix."""
 
 PRIOR_VARIANCES = np.array(
     [[0.008, 0.024, 0.004, 0.005], [0.0028, 0.0056, 0.0008, 0.0], [0.0004, 0.0004, 0.0, 0.0]]
@@ -38,18 +38,18 @@ PRIOR_VARIANCES = np.array(
 action's term. The last column is the effect that an action has alone."""
 
 PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0, 20.0], [2.0, 4.0, 10.0, 1.0], [30.0, 30.0, 30.0, 1.0]])
-"""Weights' worth of evidence that the prior variance of a term counts as, in the same order."""
+"""Strength of a term's prior variance, in numbers of weights, in the layout of `PRIOR_VARIANCES`."""
 
 
 class BinSums(NamedTuple):
-    """Tables of one bin of actions.
+    """Tables of one bin of actions, with C cells in all.
 
     Attributes:
-        maps: (C, J) expected sums, as a linear function of the weights.
-        covariance: (C, C) of sums, without errors of the counts that all bins share.
-        sums: (C,) what was released, with the centre added.
-        miscounted: (C, E) change of the sums under each of the independent errors of the counts that all
-            bins share, of deviation one.
+        maps: Expected sums as a linear function of J weights, shape (C, J).
+        covariance: Covariance (C, C) of the sums, without the errors of counts that all bins have in common.
+        sums: Released sums (C,), to which the subtracted centre was added again.
+        miscounted: Change of the sums, shape (C, E), under each of E errors of counts that all bins have in
+            common. The errors are independent with standard deviation one.
     """
 
     maps: FloatArray
@@ -60,7 +60,7 @@ class BinSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ActionEffects:
-    """Products of functions of contexts and of actions.
+    """Products of functions of a context and functions of an action, with J weights.
 
     Args:
         effects: Functions of a context.
@@ -72,10 +72,10 @@ class ActionEffects:
 
     @classmethod
     def of(cls, effects: Effects, basis: ActionBasis) -> "ActionEffects":
-        """Return the products, with interactions of contexts if they fit in `MOST_WEIGHTS`.
+        """Return the products, with interactions of context columns if they fit into `MOST_WEIGHTS`.
 
         Raises:
-            InvalidParameter: The single columns do not fit.
+            InvalidParameter: Even products with single context columns do not fit.
         """
         found = cls(effects, basis)
         if found.n_weights > found._room:
@@ -89,7 +89,7 @@ class ActionEffects:
 
     @cached_property
     def _index(self) -> tuple[IntArray, IntArray]:
-        """Index (J,) of each weight's function of a context, and of an action; prior variance is not 0."""
+        """Index of each weight's function of a context, and of its function of an action, shapes (J,)."""
         own, other = self.effects.order[self.effects.term_of], self.basis.order[self.basis.term_of]
         kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
         if int(kept.sum()) > self._room:
@@ -121,7 +121,7 @@ class ActionEffects:
 
     @cached_property
     def _terms(self) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
-        """Term (J,) of every weight; prior variance, pseudo-count and context order of every term."""
+        """Term of every weight (J,), and prior variance, pseudo-count and context order of every term."""
         i, j = self._index
         own, other = self.effects.term_of[i], self.basis.term_of[j]
         names, term_of = np.unique(own * len(self.basis.order) + other, return_inverse=True)
@@ -133,18 +133,18 @@ class ActionEffects:
 
     @property
     def prior(self) -> FloatArray:
-        """Prior variance of every term."""
+        """Prior variance of every term, shape (terms,)."""
         return self._terms[1]
 
     def variances(self, of_terms: FloatArray) -> FloatArray:
-        """Return the variance (J,) of every weight from that of every term."""
+        """Return the prior variance of every weight, shape (J,), from the variances of the terms."""
         return of_terms[self._terms[0]]
 
     def learned(self, squares: FloatArray) -> FloatArray:
-        """Return variances of the terms from expected squares (J,): a step of expectation maximisation.
+        """Return the terms' variances after a step of expectation maximisation, from weights' squares (J,).
 
-        A term's variance is drawn towards its prior by `PSEUDO_COUNTS` weights. Interactions of contexts are
-        drawn towards the mean of all of them instead.
+        A term's variance is shrunk towards its prior with the strength `PSEUDO_COUNTS`. Variances of context
+        interactions are shrunk towards the mean of all of them instead.
         """
         term_of, prior, pseudo, order = self._terms
         sums, counts = np.bincount(term_of, squares), np.bincount(term_of)
@@ -163,23 +163,25 @@ class ActionEffects:
         return np.asarray(table @ full)
 
     def of_contexts(self, variances: FloatArray) -> FloatArray:
-        """Return the variance (m,) of the weights of contexts, averaged over actions, from (J,)."""
+        """Return the variance (m,) of the context functions' weights, averaged over actions, from variances
+        (J,).
+        """
         i, j = self._index
         squares = (self.basis.table**2).mean(axis=0)
         sums = np.bincount(i, weights=variances * squares[j], minlength=self.effects.n_weights)
         return np.asarray(sums, dtype=np.float64)
 
     def products(self, phi: FloatArray, psi: FloatArray) -> FloatArray:
-        """Return features (n, J) from those of contexts (n, m) and of actions (n, b)."""
+        """Return the products (n, J) of context features (n, m) and action features (n, b)."""
         i, j = self._index
         return phi[:, i] * psi[:, j]
 
     def averaged(self, law: "ActionWeights", phi: FloatArray) -> "ActionWeights":
-        """Return the law of the function averaged over users, which is the same for every context.
+        """Return the law of the reward function averaged over users, which does not depend on the context.
 
         Args:
             law: Law of all weights.
-            phi: Features (m,) of contexts, averaged over users.
+            phi: Mean features (m,) of the users' contexts.
         """
         i, j = self._index
         place = np.empty(self.basis.table.shape[1], dtype=np.int64)
@@ -194,8 +196,9 @@ class ActionEffects:
         """Yield maps (C, J) from weights to the expected sums of every bin of actions.
 
         Args:
-            cells: Cells (C, M) of the contexts of a sample, as in `Design.indicators`.
-            given: Expected numbers (M, K) of users whom each sampled context stands for, by action.
+            cells: Sparse 0/1 matrix (C, M) of the cells of M sampled contexts, as `Design.indicators`
+                returns it.
+            given: Expected number of users with each action whom each sampled context represents, (M, K).
             phi: Functions (M, m) of the sampled contexts.
             bins: Bin (K,) of every action.
         """
@@ -206,11 +209,11 @@ class ActionEffects:
 
 @dataclass(frozen=True, eq=False)
 class ActionWeights:
-    """Joint law of all weights.
+    """Joint normal law of all J weights.
 
     Attributes:
-        mean: (J,) mean.
-        factor: (J, J) factor of the covariance, which is factor factor^T.
+        mean: Means of the weights, shape (J,).
+        factor: Factor F of the covariance F F^T, shape (J, J).
         variances: Prior variances of the terms.
     """
 
@@ -252,16 +255,16 @@ class ActionWeights:
 
 
 def evidence_of(bins: Iterable[BinSums], *, weights: int, errors: int) -> tuple[FloatArray, FloatArray]:
-    """Return precision (J, J) and shift (J,) of the tables of all bins.
+    """Return precision (J, J) and precision-weighted mean (J,) of the weights from the tables of all bins.
 
-    With S_b the covariance and U_b the `miscounted` of bin b, all sums have the covariance diag(S_b) + U U^T.
-    U has the U_b below each other, as a cell's count is wrong in all bins alike. Its inverse is that of
-    diag(S_b) less a term of the rank of U (Woodbury).
+    Let S_b be the covariance and U_b the `miscounted` of bin b. Together the sums have the covariance
+    diag(S_b) + U U^T, where U stacks the U_b, as a cell's count has the same error in all bins. The inverse
+    of this covariance is that of diag(S_b) minus a term of the rank of U (Woodbury).
 
     Args:
         bins: Tables of every bin.
         weights: Number J of weights.
-        errors: Number E of errors that all bins share.
+        errors: Number E of errors of counts that all bins have in common.
     """
     precision, shift = np.zeros((weights, weights)), np.zeros(weights)
     inner, shared = np.eye(errors), np.zeros((errors, weights + 1))
