@@ -249,7 +249,7 @@ class Balance(Seen):
     def spent_epsilon(self) -> Decimal:
         """Sum of the epsilons of all charges.
 
-        Infinite if no epsilon is known for a charge in the account's unit.
+        It is infinite if no epsilon is known for a charge in the account's unit.
         """
         return self.spent.epsilon
 

@@ -250,7 +250,7 @@ def _rho(certificate: Certificate) -> Decimal:
 def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
     """Return mu of Gaussian DP and the distance from it, rounded up.
 
-    None if the certificate is not near Gaussian DP.
+    The result is None if the certificate is not near Gaussian DP.
     """
     match certificate:
         case PureDP(epsilon):

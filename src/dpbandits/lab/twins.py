@@ -141,7 +141,7 @@ def _asked(policy: Any) -> dict[str, Any]:
 def _joint(policy: Any) -> JointDP | None:
     """Return the guarantee of the central twin.
 
-    None if the policy has none, so that the caller must pass one.
+    It is None if the policy has no guarantee, so that the caller must pass one.
     """
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):

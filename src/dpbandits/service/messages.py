@@ -174,7 +174,7 @@ class ActionsRequest(_Strict):
 class PolicyRequest(_Strict):
     """`GPBandit` with contexts and arms or actions, or with a domain and a kernel.
 
-    Its guarantee and its population.
+    The request also has its guarantee and its population.
     """
 
     name: Name

@@ -111,7 +111,7 @@ def actions_of(asked: Mapping[str, Any]) -> Actions:
 
 
 def products_of(asked: Mapping[str, Any]) -> Products:
-    """Return the products of a request; raise InvalidParameter if they are invalid."""
+    """Return the products that a request describes; raise InvalidParameter if they are invalid."""
     columns = Schema.from_config({"type": "Schema", "columns": asked["columns"]})
     try:
         return Products(asked["rows"], columns=columns, name=asked.get("name", "name"))

@@ -509,7 +509,7 @@ class Store(ABC):
     def left(self) -> str | None:
         """Return the reason why the store is out of service, such as a move of its content.
 
-        None if it is in service.
+        The result is None if it is in service.
         """
         with self.reading() as reads:
             row = reads.one("SELECT value FROM facts WHERE name = 'moving'")

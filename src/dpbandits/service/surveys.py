@@ -111,7 +111,7 @@ def unpacked_reports(body: bytes) -> list[bytes]:
 def _of_one_length(body: bytes) -> list[bytes]:
     """Return the reports of a batch if they have equal lengths, as those of one version have.
 
-    Else an empty list.
+    Otherwise return an empty list.
     """
     step = _LENGTH.size + int.from_bytes(body[: _LENGTH.size], "little")
     count = len(body) // step

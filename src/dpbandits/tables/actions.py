@@ -52,24 +52,27 @@ ALONE = (
 SHAPES = ("increasing", "decreasing")
 
 FUNCTIONS = ("value", "shape", "bounds")
-"""Attributes of `Actions` that are public functions."""
+"""Names of the attributes of `Actions` that are public functions."""
 
 VALUED = 1 << 16
 """Rows whose values are computed together."""
 
 ON_STEP = 1e-6
-"""Largest distance of a logged number from a step that it counts as, as a share of its range."""
+"""Largest distance of a logged number from a step with which it counts as this step, as a share of
+its range.
+"""
 
 
 class ActionCurve(NamedTuple):
     """Predictions along all K actions for one context.
 
     Attributes:
-        actions: Actions, as `Decision.action` has them.
+        actions: Actions, in the form of `Decision.action`.
         outcome, outcome_sd: Mean and standard deviation (K,) of the expected outcome.
-        value: Value (K,) of the mean outcome, after shape.
+        value: Value (K,) of the mean outcome, after outcomes were sorted along the declared shape.
         value_low, value_high: Values (K,) of outcomes one deviation below and above the mean.
-        allowed: Actions (K,) within the bounds and the window of `explore`, among which decisions are made.
+        allowed: True for actions within the bounds and the window of `explore`, among which decisions are
+            made, shape (K,).
     """
 
     actions: tuple[Any, ...]
@@ -188,7 +191,7 @@ class Actions(Configured):
 
     @property
     def functions(self) -> list[str]:
-        """Names of those of value, shape and bounds that are given."""
+        """Names of the attributes in `FUNCTIONS` that are set."""
         return [name for name in FUNCTIONS if getattr(self, name) is not None]
 
     @cached_property
@@ -312,7 +315,9 @@ class Actions(Configured):
 
     @property
     def even_density(self) -> float:
-        """Density of evenly drawn actions: per unit of every `Range`, and a probability for the others."""
+        """Density of the actions if they are drawn evenly: per unit of every `Range`, times probabilities of
+        other columns' values.
+        """
         spans = [
             column.span if isinstance(column, Range) else float(size)
             for column, size in zip(self.schema.columns.values(), self.sizes, strict=True)
@@ -341,11 +346,12 @@ class Actions(Configured):
         return found
 
     def even_shares(self, *, between: bool) -> FloatArray:
-        """Return the shares (K,) of all actions if actions are drawn evenly.
+        """Return the probabilities (K,) of all actions if actions are drawn evenly.
 
         Args:
-            between: True if numbers are drawn from the whole `Range` and count as the nearer step: half as
-                many are nearest to the first or last step. False if steps are drawn.
+            between: True if numbers are drawn from the whole `Range` and each counts as the nearest step.
+                The first and the last step then have half the probability of another step. False if steps
+                are drawn.
         """
         shares = self.lengths if between else np.ones(self.n_actions)
         return np.asarray(shares / shares.sum())
@@ -354,7 +360,7 @@ class Actions(Configured):
 
     @property
     def window(self) -> Window | None:
-        """Window before any release: the ends of `explore`; None without it."""
+        """Window before any release, which has the ends of `explore`; None without `explore`."""
         explore: Any = self.explore
         return None if explore is None else {name: (one.low, one.high) for name, one in explore.items()}
 
@@ -363,9 +369,9 @@ class Actions(Configured):
         return reach(window, self.step or {}, self.columns)
 
     def widened(self, window: Window, shares: FloatArray) -> Window:
-        """Return the window after a release, from the shares (K,) of decisions.
+        """Return the window after a release, from the share of decisions that each of K actions gets, (K,).
 
-        Decisions beyond `reach`, where bounds exclude all of it, move no end.
+        Actions outside of `reach`, which are chosen where bounds exclude all of it, do not move an end.
         """
         ends = self.reach(window)
         beyond = [distances(ends, name, self.columns[name]) > 0.0 for name in ends]
@@ -405,10 +411,10 @@ class Actions(Configured):
         return found.reshape(*lead, -1)
 
     def allowed(self, contexts: FloatArray, window: Window | None = None) -> BoolArray | None:
-        """Return which actions (n, K) users with encoded contexts (n, d) may get; None for all.
+        """Return True for actions (n, K) that users with encoded contexts (n, d) may get; None if all may.
 
-        At least one action is allowed. Of the actions within a user's bounds, those in the window are; if
-        there are none, those nearest to the window, column by column.
+        At least one action is allowed for each user. Of the actions within a user's bounds, those in the
+        window are allowed. If there are none, those nearest to the window are allowed, column by column.
 
         Raises:
             InvalidParameter: The function of bounds fails, or does not return bounds of ordered columns.
@@ -470,16 +476,18 @@ class Actions(Configured):
         offered: BoolArray | None = None,
         window: Window | None = None,
     ) -> IntArray:
-        """Return the actions (n,) of the highest value, from predicted outcomes (n, K); -1 for a row of NaN.
+        """Return the codes of the actions with the highest value, (n,), from predicted outcomes.
+
+        The code is -1 for a row of NaN.
 
         Args:
-            means: Predicted outcomes.
+            means: Predicted outcomes (n, K).
             reward_range: Range of outcomes.
             contexts: Encoded contexts (n, d).
-            offered: Available actions (n, K); None for all.
+            offered: True for available actions (n, K); None for all.
             window: Window of `explore` after the releases so far; None for the whole grid.
 
-        See `offered` for available actions that are outside of bounds or window.
+        The method `offered` describes what happens if no available action is within bounds and window.
         """
         known = ~np.isnan(means).any(axis=1)
         found = np.full(len(means), -1)
@@ -495,10 +503,10 @@ class Actions(Configured):
     def offered(
         self, contexts: FloatArray, available: BoolArray | None = None, *, window: Window | None = None
     ) -> BoolArray | None:
-        """Return which of the `available` actions (n, K) users may get; None for all.
+        """Return True for the `available` actions (n, K) that users may get; None if all may.
 
-        Where no available action is within both bounds and window, the window gives way; where none is within
-        the bounds, the bounds do.
+        If no available action of a user is within both bounds and window, the window is ignored. If none is
+        within the bounds, the bounds are ignored.
         """
         found = self.allowed(contexts, window)
         if available is None or found is None:
@@ -592,9 +600,10 @@ class Actions(Configured):
         return {name: value for name, value in config.items() if value is not None}
 
     def exported(self, reward_range: RewardRange, window: Window | None = None) -> dict[str, Any]:
-        """Return the fields of an exported policy: actions, and the value as a line for each action.
+        """Return the fields of an exported policy: the actions, and how their values are computed.
 
-        `rising` lists actions whose outcomes are sorted in increasing order.
+        The value of each action is a slope times the outcome, plus an offset. `rising` lists actions whose
+        outcomes are sorted in increasing order.
 
         Args:
             reward_range: Range of outcomes.
@@ -624,7 +633,9 @@ class Actions(Configured):
         return {"actions": list(self.choices), "value": value}
 
     def _limit(self, name: str, window: Window) -> dict[str, Any]:
-        """Return a column's limits in an exported policy: how far its values (K,) are from the window."""
+        """Return a column's limits in an exported policy: the distances of its values (K,) from the
+        window.
+        """
         return {"off": distances(window, name, self.columns[name]).tolist()} if name in window else {}
 
     def __eq__(self, other: object) -> bool:

@@ -66,7 +66,7 @@ class Column(Configured, ABC):
     def clips(self) -> bool:
         """True if a declared value replaces a value outside the declared ones.
 
-        For a range, the nearer bound.
+        For a range, this is the nearer bound.
         """
         return bool(getattr(self, "clip", False))
 
@@ -83,7 +83,7 @@ class Column(Configured, ABC):
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
         """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
 
-        And each cell's `Fate` (n,).
+        Also return each cell's `Fate` (n,).
         """
 
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:

@@ -174,7 +174,7 @@ class Cycle(Column):
 def _times(values: Any) -> tuple[TimeArray, IntArray]:
     """Return cells as times in microseconds (n,), with NaT for a cell that is no time.
 
-    And each cell's `Fate` (n,).
+    Also return each cell's `Fate` (n,).
     """
     cells = array_of(values, flat=True)
     if cells.dtype.kind == "M":

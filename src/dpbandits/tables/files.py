@@ -361,7 +361,7 @@ class _Lines:
     def rest(self) -> bytes:
         """Return the rest of the current block, or the next block if all of it was taken.
 
-        Empty at the end of the file.
+        The result is empty at the end of the file.
         """
         if self._used >= len(self._block):
             self._block, self._used, self._text = next(self._blocks, b""), 0, None

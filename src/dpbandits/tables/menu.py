@@ -141,7 +141,7 @@ class Menu:
     # -- arms that come and go --------------------------------------------------------------------
 
     def offering(self, every: Sequence[Label], codes: IntArray) -> "Menu":
-        """Return a menu with the same contexts, whose arms are some of all arms that a policy ever had.
+        """Return a menu with the same contexts that offers some of all the arms that a policy ever had.
 
         Args:
             every: Labels of all arms, also of announced and of retired ones.
@@ -153,14 +153,15 @@ class Menu:
 
     @property
     def alone(self) -> "Menu":
-        """Menu with the offered arms alone, as it is published."""
+        """Menu that knows only the offered arms, as it is published."""
         return self if self._kept is None else Menu(contexts=self.contexts, arms=self.arms)
 
     def stored(self, points: FloatArray, refused: BoolArray | bool) -> FloatArray:  # noqa: FBT001
-        """Return chosen points (..., d + 1) with the arm's code among all arms that there ever were.
+        """Return chosen points (..., d + 1), with each arm's code among the offered arms replaced by its
+        code among all.
 
-        A block of rounds holds these codes, which do not change when arms come or go. Refused points stay as
-        they are.
+        All arms are those that the policy ever had. Blocks of rounds have these codes, which do not change
+        when arms are added or retired. Points that were refused are not changed.
         """
         if self._kept is None:
             return points
@@ -174,12 +175,12 @@ class Menu:
     ) -> tuple[FloatArray, BoolArray | None]:
         """Return decision sets of this menu and the mask of available arms, from those of an earlier menu.
 
-        An arm that the earlier menu did not offer is available only if all arms are.
+        If some arms were unavailable, an arm that the earlier menu did not offer is unavailable too.
 
         Args:
             before: Earlier menu of the same contexts.
-            rows: Its decision sets, (B, K, d + 1).
-            available: Which of its arms are available, (B, K); None if all are.
+            rows: Decision sets of the earlier menu, (B, K, d + 1).
+            available: True for available arms of the earlier menu, (B, K); None if all are available.
         """
         sets = self.sets(rows[:, 0, :-1])
         if available is None:
@@ -345,9 +346,10 @@ class Menu:
         return self.arms.codes(labels)
 
     def offered(self, labels: object) -> BoolArray:
-        """Return which arms are available (K,); none if a label is unknown or `labels` is not a list.
+        """Return True for arms whose labels are listed, shape (K,).
 
-        A label of an arm that is announced or retired is known, and that arm is not offered.
+        No arm is True if a label is unknown or `labels` is not a list. The label of an announced or retired
+        arm is known, but that arm is not offered.
         """
         mask = np.zeros(self.n_arms, dtype=np.bool_)
         if self._ambiguous(labels):

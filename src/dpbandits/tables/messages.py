@@ -59,7 +59,7 @@ def _pointed(data: memoryview, at: int) -> int:
 def _field(data: memoryview, table: int, number: int) -> int:
     """Return the position of a field of the flatbuffer table at `table`.
 
-    0 if the field is absent and has its default.
+    The result is 0 if the field is absent and has its default.
     """
     layout = table - int(struct.unpack_from("<i", data, table)[0])
     if layout < 0:

@@ -21,10 +21,10 @@ from dpbandits.tables.schema import Schema
 __all__ = ["Products", "arms_from_config"]
 
 LEVELS = 24
-"""Number of equal parts into which a range of the table is cut."""
+"""Number of equal parts into which the range of a feature is cut."""
 
 MOST_PRODUCTS = 4_096
-"""Most rows of a table of products."""
+"""Largest number of rows of a table of products."""
 
 
 @worded
@@ -102,13 +102,13 @@ class Products:
 
     @cached_property
     def rows(self) -> tuple[tuple[int, ...], ...]:
-        """Levels (K, p) of every arm's features."""
+        """Level of each of p features of every arm, shape (K, p)."""
         sizes, ordered = np.array(self.sizes), np.array(self.ordered)
         levels = np.floor(self.points * np.where(ordered, sizes, 1)).astype(np.int64)
         return tuple(map(tuple, np.minimum(levels, sizes - 1).tolist()))
 
     def allowed(self, contexts: FloatArray) -> None:
-        """Return None: every arm is allowed for every context."""
+        """Return None, because every arm is allowed for every context."""
 
     def to_config(self) -> dict[str, Any]:
         """Return arms and encoded features as a JSON-ready dictionary."""
@@ -149,18 +149,18 @@ class Products:
 
 
 def arms_from_config(config: Any) -> Any:
-    """Return the arms in a policy's configuration: labels, or `Products` from its dictionary."""
+    """Return the arms in a policy's configuration: its labels, or `Products` from its dictionary."""
     return Products.from_config(config) if isinstance(config, Mapping) else config
 
 
 def _label(given: Any) -> Any:
-    """Return a label as a whole number where a file or a data frame made it a float."""
+    """Return a label, as a whole number if a file or a data frame made it a float."""
     value = given.item() if isinstance(given, np.generic) else given
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _columns(table: Any, columns: Schema, name: str) -> dict[str, Any]:
-    """Return the features and labels of a table, by name of the column."""
+    """Return the columns of features and of labels of a table, by name."""
     kinds = {one: column.kind for one, column in columns.columns.items()}
     if isinstance(table, str | Path):
         return dict(read_table_file(Path(table), kinds | {name: str}))

@@ -1,8 +1,8 @@
-"""Named values of an action: what is maximised, from the action and the expected outcome.
+"""Named values of an action: public functions of action and expected outcome, to maximise.
 
-A value is called with every action column by name (K,) and with `mean`, expected outcomes (..., K). It
-returns values (..., K). A function of your own with these arguments works as well, but only a named value can
-be saved, sent to a service or exported.
+A value is called with every action column by name (K,) and with `mean`, expected outcomes (..., K), for K
+actions. It returns values (..., K). A function of your own with these arguments works as well, but only a
+named value can be saved, sent to a service or exported.
 
     Revenue(price="price", cost=2)   (price - cost) * mean
     Net(cost="spend", worth=50)      worth * mean - spend; (worth - spend) * mean with on_outcome=True
@@ -72,7 +72,7 @@ class Revenue(Configured):
 @VALUES.add("Net")
 @dataclass(frozen=True, kw_only=True)
 class Net(Configured):
-    """Worth of the expected outcome, less the cost of the action.
+    """Worth of the expected outcome, minus the cost of the action.
 
     Args:
         cost: Name of the column with the cost of the action.
@@ -102,7 +102,7 @@ class Net(Configured):
         an(self.on_outcome, bool, name="on_outcome", pass_="on_outcome=True")
 
     def __call__(self, *, mean: FloatArray, **columns: Any) -> FloatArray:
-        """Return worth * mean - each * cost, or (worth - each * cost) * mean."""
+        """Return worth * mean - each * cost, or, with `on_outcome`, (worth - each * cost) * mean."""
         cost = self.each * numbers_in(columns, self.cost)
         return np.asarray((self.worth - cost) * mean if self.on_outcome else self.worth * mean - cost)
 

@@ -26,10 +26,13 @@ Window = Mapping[str, tuple[float, float]]
 """Low and high end of every explored column, in the column's unit."""
 
 MOVING = 0.05
-"""Least share of decisions beyond an end of a window that moves this end."""
+"""Smallest share of decisions beyond an end of a window that moves this end."""
 
 CLOSE = 1e-9
-"""Distance, as a share of the grid's width, within which a value counts as inside: ends are rounded sums."""
+"""Distance from a window, as a share of the grid's width, within which a value counts as inside.
+
+The ends of a window are rounded sums.
+"""
 
 SIZES = "expected a number, or the least and the most as (0.5, 2)"
 
@@ -62,14 +65,16 @@ def checked_explore(explore: Any, values: Mapping[str, FloatArray]) -> dict[str,
 
 
 def checked_step(step: Any, explored: Mapping[str, Range] | None) -> dict[str, tuple[float, float]] | None:
-    """Return the least and the most by which an end of a window moves in a release, by explored column.
+    """Return the smallest and the largest move of a window's end in a release, by explored column.
 
     Args:
-        step: Most, or (least, most), for a single explored column or by name; None for no limit.
+        step: Largest move, or (smallest, largest), for a single explored column or by name; None for no
+            limit.
         explored: Ranges from `checked_explore`.
 
     Raises:
-        InvalidParameter: Nothing is explored, a column is not, or the numbers are not 0 <= least <= most.
+        InvalidParameter: Nothing is explored, a column is not, or the numbers are not 0 <= smallest <=
+            largest.
     """
     if step is None:
         return None
@@ -94,10 +99,10 @@ def checked_step(step: Any, explored: Mapping[str, Range] | None) -> dict[str, t
 
 
 def read_window(told: Any) -> Window | None:
-    """Return the window in a configuration, {"price": [8, 12]}; None for None.
+    """Return the window that a configuration has as {"price": [8, 12]}. Return None for None.
 
     Raises:
-        InvalidParameter: It is anything else.
+        InvalidParameter: The configuration has no such form.
     """
     if told is None:
         return None
@@ -111,7 +116,7 @@ def read_window(told: Any) -> Window | None:
 
 
 def distances(window: Window, name: str, values: FloatArray) -> FloatArray:
-    """Return how far the values (K,) of a column lie outside its window; 0 inside."""
+    """Return the distances of a column's values (K,) from its window; 0 for values inside."""
     low, high = window[name]
     found = np.maximum(np.maximum(low - values, values - high), 0.0)
     return np.where(found <= CLOSE * float(np.ptp(values)), 0.0, found)
@@ -122,8 +127,8 @@ def reach(
 ) -> dict[str, tuple[float, float]]:
     """Return the window with both ends moved as far as a release may move them.
 
-    An end that cannot reach the next value in one release looks at this value all the same: it moves towards
-    it, and reaches it after several releases.
+    If an end cannot reach the next value in one release, the returned end is this next value nevertheless.
+    The end moves towards it, and reaches it after several releases.
     """
     found = {}
     for name, (low, high) in window.items():
@@ -147,7 +152,7 @@ def widened(
 
     Args:
         window: Window before the release.
-        steps: Least and most by which an end moves, by column; by default any distance.
+        steps: Smallest and largest move of an end, by column; by default any distance.
         values: Values (K,) of every explored column.
         shares: Share (K,) of decisions for every action, among those within `reach`.
     """

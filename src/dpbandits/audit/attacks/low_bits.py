@@ -45,7 +45,7 @@ def naive_gaussian(values: FloatArray, *, epsilon: float, delta: float) -> Float
 def finest_bit(values: FloatArray) -> IntArray:
     """Return the exponent e of each value's lowest set bit: the largest e with value/2^e whole.
 
-    0 for value 0.
+    The result is 0 for value 0.
 
     Example:
         >>> finest_bit(np.array([1.0, 0.75, 12.0, 2.0**-60 + 2.0**-10])).tolist()

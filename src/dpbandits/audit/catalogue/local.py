@@ -177,7 +177,7 @@ def _questioned(epsilon: float, seed: int) -> Draw:
 
 
 _OUTCOMES = (0.0, 1.0)
-"""Outcomes of the two signs; other outcomes give mixtures of their reports."""
+"""Lowest and highest outcome, each of which gives one sign. Other outcomes give mixtures of their reports."""
 
 
 @_policy(
@@ -187,7 +187,10 @@ _OUTCOMES = (0.0, 1.0)
     sees="the report of one device to a question about the outcome of a number that it got",
 )
 def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
-    """Compare the laws of reports for people of other cells, actions and outcomes, under one version."""
+    """Return pairs of laws of reports for people in different cells, with other actions and outcomes.
+
+    All people answer the same version.
+    """
     rng = np.random.default_rng(seed)
     actions = Actions(Schema(price=Range(1, 20, steps=8)), value=Revenue(), shape={"price": "decreasing"})
     people = Schema(age=Range(0, 1))
@@ -201,7 +204,7 @@ def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
     )
 
     def law(place: int, outcome: float) -> list[Fraction]:
-        """Return the probability of every payload for a person of this cell, with this outcome."""
+        """Return the probability of every payload for a person in the cell `place` with this outcome."""
         protocol = spec.protocol
         choice = protocol.choose(published, {"age": (place + 0.5) / size}, spec.privacy)
         cell, positive = protocol.exact(choice, outcome)

@@ -82,7 +82,7 @@ def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
 def _from_copies(state: Path, ledger: Ledger | None) -> FloatArray:
     """Return the releases (people, copies) of several copies of one state.
 
-    Zeros for a copy that is refused.
+    A copy that is refused has zeros.
     """
     paths = [state.with_name(f"copy-{number}") for number in range(_COPIES)]
     for path in paths:

@@ -143,7 +143,7 @@ class Curve:
     def first(self, target: float) -> float | None:
         """Return the smallest epsilon or number of users at which `sure` reaches `target`.
 
-        None if it does not.
+        The result is None if it does not.
 
         Between the entries of `places`, `sure` is interpolated linearly in their logarithm.
         """

@@ -34,7 +34,7 @@ STEPS = 20
 
 REGIONS = ("north", "south", "west", "east")
 LABELS = {"genotype": ("CC", "CT", "TT"), "device": ("phone", "computer")}
-"""Categories of columns that are no regions."""
+"""Category names of the columns whose categories are no regions."""
 
 SHIFTS = np.array([-2.0, 0.0, 1.0, 3.0])
 """Shift of the price that people of each region are willing to pay, in units of the price."""

@@ -1,11 +1,11 @@
 """Made-up worlds of people and many products with public features. For evaluation only.
 
-A person gets one product and buys it or not. The chance is one half of `level` at the middle, and varies from
-product to product with the standard deviation `spread`, in every context on average. `explained` is the share
-of this variance that the features of the products explain. Half of that share is the same for everybody; the
-other half depends on the person (categories that a person likes, prices that fit an income). Of the variance
-that is not explained, three quarters are the product's own, whoever sees it. One quarter depends on the
-person in ways that differ from product to product.
+A person gets one product and buys it or not. The chance of buying is one half of `level` at the middle, and
+varies from product to product with the standard deviation `spread`, in every context on average. `explained`
+is the share of this variance that the features of the products explain. Half of the explained variance is
+the same for everybody; the other half depends on the person (categories that a person likes, prices that fit
+an income). Of the variance that is not explained, three quarters are the product's own, whoever sees it. One
+quarter depends on the person in ways that differ from product to product.
 
 | world | products | features explain |
 |---|---|---|
@@ -34,10 +34,10 @@ COLUMNS = Schema(kind=Categories(list(KINDS)), price=Range(0, 1), rating=Range(0
 
 @dataclass(frozen=True, eq=False)
 class ProductCrowd:
-    """Products, people and what everybody would buy, drawn from one seed.
+    """K products, n people, and which products everybody would buy, drawn from one seed.
 
     Attributes:
-        products: Products, as a policy takes them.
+        products: Products, in the form that a policy takes.
         people: Encoded contexts (n, d).
         table: Contexts as columns of a table, by name.
         means: Chance (n, K) that each person buys each product.
@@ -74,7 +74,7 @@ class ProductWorld:
     spread: float = 0.12
 
     def crowd(self, seed: Seed, n: int) -> ProductCrowd:
-        """Draw products and n people. Everything depends on the seed alone."""
+        """Draw products and n people. The result depends on `seed` and `n` alone."""
         _checks.integer(seed, name="seed", minimum=0)
         coins = PublicCoins(seed)
         k = self.n_products
@@ -122,7 +122,7 @@ class ProductWorld:
 
 
 def _between(part: FloatArray) -> FloatArray:
-    """Return scores (n, K) with mean zero for every person, and mean square one over all."""
+    """Return scores (n, K), shifted to mean zero for every person and scaled to mean square one over all."""
     found = part - part.mean(axis=1, keepdims=True)
     return np.asarray(found / np.sqrt((found**2).mean()))
 

@@ -322,7 +322,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
         """Return the exact integers of the chosen row, shape (1, D).
 
-        Zeros if context or reward is missing.
+        They are zeros if context or reward is missing.
         """
         if choice.missing or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)

@@ -243,7 +243,9 @@ class PublishedQuestions(PublishedArms):
 
     @worded
     def curve(self, spec: Contract[Any], context: Any) -> ActionCurve:
-        """Return predictions along all actions for one person, from a version of `Server.estimate()`.
+        """Return predictions along all actions for one person.
+
+        The version must come from `Server.estimate()`.
 
         Predictions are constant within a cell of the grid.
 

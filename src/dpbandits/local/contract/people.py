@@ -19,9 +19,9 @@ __all__ = ["DeviceMenu", "offered"]
 
 
 def offered(available: Any, arms: Arms, actions: Actions | None = None) -> BoolArray | None:
-    """Return (K,) True for available arms: all if `available` is None; None if it cannot be read.
+    """Return True for each of K arms that is available, shape (K,); None if `available` cannot be read.
 
-    Actions of several columns are dicts, as clients get them.
+    All arms are available if `available` is None. Actions of several columns are dicts, as clients get them.
     """
     mask = np.zeros(arms.n_arms, dtype=np.bool_)
     if available is None:

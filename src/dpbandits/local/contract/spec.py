@@ -259,7 +259,9 @@ class Spec(Contract[PublishedArms]):
             self.protocol.mechanisms_for(n_leaves)
 
     def _check_actions(self) -> None:
-        """Replace `actions` by a grid whose value was tried on the reward range, and `arms` by its labels."""
+        """Replace `actions` by a grid whose value function was tried on the reward range, and `arms` by its
+        labels.
+        """
         if not isinstance(self.contexts, Schema):
             raise InvalidParameter("actions: expected contexts=Schema(...), got a Box")
         grid: Any = Actions.of(self.actions)
@@ -270,7 +272,7 @@ class Spec(Contract[PublishedArms]):
         assign(self, actions=grid.beside(self.contexts, RewardRange.of(self.reward_range)), arms=grid.labels)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the complete JSON-ready configuration; a spec with plain arms does not write `actions`."""
+        """Return the complete JSON-ready configuration. It has `actions` only for a spec with actions."""
         config = super().to_config()
         return {name: value for name, value in config.items() if name != "actions" or value is not None}
 
@@ -479,7 +481,7 @@ class CellReports(ReportProtocol[PublishedArms]):
     def _point(self, context: Any) -> tuple[FloatArray | None, bool]:
         """Return a context as a point of the box, or None if it cannot be read.
 
-        And True if it was clipped.
+        Also return True if it was clipped.
         """
         if self.menu is None:
             point = read_points(context, dim=self.domain.dim, ndim=1)

@@ -1,30 +1,33 @@
 """The recommended learner: arms on a fine grid, and one-bit questions about the least known quantities.
 
-**Model.** f_k(x) = 1/2 + psi(x) w_k are Gaussian processes on the public grid of the spec
-(`local.contract.grid`). Lengthscales and variances are averaged over (`models.averaged_regression`).
+**Model.** The mean reward of arm k (of K) at the context x is f_k(x) = 1/2 + psi(x) w_k. The f_k are
+Gaussian processes on the public grid of the spec (`local.contract.grid`), with features psi(x) and weights
+w_k. Lengthscales and variances are averaged over (`models.averaged_regression`).
 
 **Actions.** With actions, K functions of the context are the coefficients of smooth functions of the action
-(`models.marginals.action_basis`): f(x, a) = 1/2 + sum_m B[a, m] psi(x) w_m. A report on one action then
-informs about its neighbours. A cell's action has the largest public value of the drawn outcomes. Wherever the
-text says *arm*, an action has that role, and K is the number of functions.
+(`models.marginals.action_basis`): f(x, a) = 1/2 + sum_m B[a, m] psi(x) w_m, where B[a, m] is the value of
+basis function m at action a. A report on one action then informs about its neighbours. A cell's action has
+the largest public value of the drawn outcomes. Wherever the text says *arm*, an action has that role, and K
+is the number of functions.
 
 **Arms.** A version's arms are the best in each cell under a draw of the posterior. The draw's standard
 deviation is multiplied by sqrt(temperature/K). For a product feature of variance S, about which reports
 cannot be informative yet, it is also multiplied by sqrt(S n_S/(1 + S n_S)). Here n_S = 16 i (n + 200)/(K M),
-where i is the information of one report and M = (sum S)^2/sum S^2. If i < .75, the temperature is
-multiplied by sqrt(.75/i), at most by 2.
+where n is the number of reports, i the information of one report, and M = (sum S)^2/sum S^2. If i < .75, the
+temperature is multiplied by sqrt(.75/i), at most by 2.
 
 **One arm for all.** A version that names its columns (`learners.columns`) gives one arm in every cell if two
 conditions hold. The best arm's mean reward exceeds that of every other arm by more than `_LEAD` posterior
-standard deviations of the difference. The gain of the best arms of the cells over that arm is at most `_PAYS`
-standard deviations of that gain. Thompson sampling in each cell would then cost reward for a gain that may be
-noise. Every fourth version samples nevertheless: without its information about other arms no gain would be
-found.
+standard deviations of the difference. The gain of the best arms of the cells over that arm is at most
+`_PAYS` standard deviations of that gain. Thompson sampling in each cell would then cost reward for a gain
+that may be noise. Every fourth version samples nevertheless: without its information about other arms no
+gain would be found.
 
-**Question.** A question is a sign phi(x) for every cell. Reports then estimate, for each part, the sum over
-its cells of 2 p(x) phi(x) (f_a(x) - 1/2), a linear functional of w. The signs follow a direction that is
-uncertain under the posterior. It starts as a draw of the posterior about its mean. The posterior covariance
-is then applied to that draw's own functional (one step of the power method, restricted to signs).
+**Question.** A question is a sign phi(x) for every cell. Let p(x) be the probability of a cell, and a its
+arm. Reports then estimate, for each part, the sum over its cells of 2 p(x) phi(x) (f_a(x) - 1/2), a linear
+functional of the weights w. The signs follow a direction that is uncertain under the posterior. It starts as
+a draw of the posterior about its mean. The posterior covariance is then applied to that draw's own
+functional (one step of the power method, restricted to signs).
 
 **Place.** The law of contexts p (`models.grid_density`) is learned from versions that ask for phi(x) alone.
 Every functional depends on p, so all are computed anew when p was learned anew. With several parts, the
@@ -33,14 +36,14 @@ numbers of reports of the parts are further means under p.
 **Sources** (`attach`). A source's evidence on the mean reward of an arm in a bin (`learners.evidence`) is a
 linear functional of w too: the mean of psi over the bin, under p. A source may be biased: its rewards are
 modelled as psi (w + c d), with d of the prior's own law. The constant c is the candidate of
-`learners.transfer.DOUBTS` with the largest likelihood of the target's own reports; each larger candidate must
-overcome odds of e. With d integrated out, a source's precision A and moment b become (1 + c^2 A S)^-1 A and
-(1 + c^2 A S)^-1 b, where S are the prior variances. A behaviour policy that looks at the context within a bin
-adds the tree's own spread to the variance of every bin.
+`learners.transfer.DOUBTS` with the largest likelihood of the target's own reports; each larger candidate
+must overcome odds of e. With d integrated out, a source's precision A and moment b become (1 + c^2 A S)^-1 A
+and (1 + c^2 A S)^-1 b, where S are the prior variances. A behaviour policy that looks at the context within
+a bin adds the tree's own spread to the variance of every bin.
 
-**Cost.** A version costs the computation of its arms and signs. The full update runs after n = 1.3^k reports,
-so that the cost of a report does not grow with their number. Questions of the last 2,048 versions are stored;
-the evidence of older versions is frozen.
+**Cost.** A version costs the computation of its arms and signs. The full update runs after n = 1.3^k
+reports, so that the cost of a report does not grow with their number. Questions of the last 2,048 versions
+are stored; the evidence of older versions is frozen.
 
 **Drift** (`forget`, a half-life h in reports). A report has weight 2^-(a/h) after a further reports. The
 precisions of all questions, and of the law of contexts, decay accordingly. Wherever the text above refers to
@@ -113,7 +116,7 @@ _GAIN_TEMPERATURE = 0.2
 _CHILD_SD = TreeConstants().child_sd
 
 ACTION_SD = 1.5
-"""Prior deviation of outcomes along the action, as a multiple of that of their level (`prices.py`)."""
+"""Prior standard deviation of the change of outcomes along the action, in units of that of their level."""
 
 _LAW = ("weights", "factor", "variance")
 """Names of the arrays that store the learned distribution of contexts."""
@@ -287,12 +290,18 @@ class QuestionLearner:
         return float(p @ levels.max(axis=1) - (p @ levels).max())
 
     def _levels(self, weights: FloatArray) -> FloatArray:
-        """Return (G, K) levels of arms, or of actions, in each cell, from weights of the functions."""
+        """Return the levels of K arms or actions in each of G cells, shape (G, K), from the functions'
+        weights.
+
+        A level is the expected reward or outcome, minus 1/2, scaled to a range of width 1.
+        """
         levels = self._model.features.values @ weights.T
         return levels if self._actions is None else levels @ self._basis.T
 
     def _ranked(self, weights: FloatArray) -> FloatArray:
-        """Return (G, K) what is maximised: the levels of arms, or the values of actions."""
+        """Return the numbers (G, K) of which the largest decides: the levels of arms, or the values of
+        actions.
+        """
         levels = self._levels(weights)
         if self._actions is None:
             return levels
@@ -421,7 +430,7 @@ class QuestionLearner:
 
     @property
     def told_levels(self) -> FloatArray:
-        """(K, K + 1) precision (K, K) and moment (K,) of the levels of K functions, from own reports.
+        """Precision and moment of the levels of K functions from own reports, as one array (K, K + 1).
 
         A level is a function's mean over all users; for an arm, the mean reward minus 1/2. The prior and the
         input of `hear_levels` are subtracted.
@@ -566,9 +575,9 @@ class QuestionLearner:
         return np.asarray(np.sqrt(self.constants.temperature * wider / self._n_functions * share))
 
     def _one_for_all(self) -> bool:
-        """Return True if one arm is given in all cells: it leads, and arms by cell gain too little.
+        """Return True if the version gives one arm in all cells; the module states the conditions.
 
-        Values of actions are taken for linear in the outcome here, and the shape is left out.
+        For actions, values are treated as linear in the outcome here, and the declared shape is ignored.
         """
         slopes, offsets = self._lines
         row, each = self._density.p @ self._model.features.values, np.eye(self.n_arms)
@@ -586,7 +595,7 @@ class QuestionLearner:
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """(K,) slopes and offsets of the value of each action as a line over levels; 1 and 0 for arms."""
+        """Return slopes and offsets (K,) of each action's value as a line over levels; 1 and 0 for arms."""
         if self._actions is None:
             return np.ones(self.n_arms), np.zeros(self.n_arms)
         ends = np.repeat([[self._bounds.low], [self._bounds.high]], self.n_arms, axis=1)
@@ -728,7 +737,10 @@ class QuestionLearner:
 
 
 def _basis_of(spec: Spec) -> FloatArray:
-    """Return (K, M) the model's functions at each action; the identity for plain arms."""
+    """Return the values (K, M) of the model's M functions at each of K actions.
+
+    The result is the identity for plain arms.
+    """
     if spec.actions is None:
         return np.eye(spec.n_arms)
     basis = ActionBasis(spec.actions.sizes, spec.actions.ordered)

@@ -213,7 +213,7 @@ class _Source:
     def known(self, message: Gaussians, codes: IntArray) -> Gaussians:
         """Return the rows of a message for nodes with these path codes.
 
-        Zero evidence for nodes that the source lacks.
+        Nodes that the source lacks have zero evidence.
         """
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         known, here = (self._codes[at] == codes)[:, None], message.at(at)

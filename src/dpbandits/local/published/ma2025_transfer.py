@@ -85,7 +85,7 @@ class Ma2025TransferRule(Ma2025VariantRule):
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
         """Add the sums of U and V of one version, with arms chosen by users.
 
-        `crowd` as for `Ma2025Rule.learn`.
+        `crowd` has the meaning of that in `Ma2025Rule.learn`.
         """
         if sums.arms is not None:
             raise InvalidParameter("sums: Algorithm 3 expects arms chosen by users")

@@ -416,7 +416,7 @@ class DurableServer(Held, Generic[PublishedT]):
     ) -> tuple[Server[PublishedT], Place] | None:
         """Return the server from the snapshot and its place in the log.
 
-        None if the log must be read from its start.
+        The result is None if the log must be read from its start.
         """
         for unfinished in self._folder.glob(f".{_SNAPSHOT}.*.tmp"):
             unfinished.unlink(missing_ok=True)

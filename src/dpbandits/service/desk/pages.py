@@ -386,7 +386,7 @@ class _Desk:
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int | None, tuple[int, ...]]:
         """Return the number of rounds, and the round numbers of the releases.
 
-        None and () in a read-only copy.
+        They are None and () in a read-only copy.
         """
         row = writes.one("SELECT asked FROM progress WHERE policy = ?", kept.id)
         if row is None:

@@ -38,7 +38,7 @@ WIDTH, HEIGHT = 640.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 12.0, 34.0
 """Margins for the numbers at the axes, in units of the picture.
 
-Wide enough for the font of narrow screens.
+They are wide enough for the font of narrow screens.
 """
 
 TICKS = 4
