@@ -171,6 +171,7 @@ def test_what_a_spec_cannot_take_to_devices_is_refused():
     for bad, message in (
         (Actions(dpb.Range(1, 5, steps=3), value=lambda action, mean: action * mean), "named value"),
         (Actions(dpb.Range(1, 5, steps=3), bounds=lambda people: {"action": (1, 2)}), "bounds"),
+        (Actions(dpb.Range(1, 5, steps=3), explore=dpb.Range(1, 3)), "explore"),
         (Actions(dpb.Range(1, 5, steps=3), value=values.Revenue(price="cost")), "no action column"),
         (dpb.Range(1, 5, steps=1000), "grid"),
         ([1, 2, 3], "actions"),

@@ -239,7 +239,8 @@ class GPBandit(RoundPolicy):
 
     Warns:
         NothingToLearn: Public numbers alone show that hardly anything can be learned, or that the kernel
-            hardly varies over the domain. A later `warm_start` is not taken into account.
+            hardly varies over the domain. A later `warm_start` is not taken into account. There is no
+            such forecast for `actions`.
 
     Privacy: (epsilon, delta)-joint DP; `guarantee.explain()` describes it in words.
 

@@ -36,6 +36,27 @@ def test_the_flat_world_is_not_reachable():
     assert found.to_rows() == []
 
 
+def test_a_plan_for_numbers_names_the_way_to_simulate_them(tmp_path):
+    prices = dpb.Range(1, 5, steps=3)
+    table = dpb.lab.worlds.TableBandit.from_rewards(
+        {"age": [20, 30]},
+        schema=PEOPLE,
+        rewards=[[1, 1, 0], [1, 0, 0]],
+        actions=prices,
+        reward_range=(0, 1),
+        seed=0,
+    )
+    file = tmp_path / "people.toml"
+    file.write_text("[columns.age]\nlow = 18\nhigh = 90\n\n[plan]\neffect = 0.1\nactions = [1, 5]\n")
+    for ask in (
+        lambda: plan(contexts=PEOPLE, actions=prices, effect=0.1, users=400),
+        lambda: plan(table=table, public=True, users=400),
+        lambda: Facts.from_toml(file),
+    ):
+        with pytest.raises(InvalidParameter, match=r"lab\.twin"):
+            ask()
+
+
 @pytest.mark.slow
 def test_a_flat_public_table_is_not_reachable():
     found = plan(

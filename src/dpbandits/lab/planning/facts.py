@@ -66,7 +66,13 @@ from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Column
 from dpbandits.tables.description import check_keys, columns_in, description_in, text_in
 
-__all__ = ["SMOOTHNESS", "Facts"]
+__all__ = ["NO_ACTIONS", "SMOOTHNESS", "Facts"]
+
+NO_ACTIONS = (
+    "actions: no plan is made for numbers to choose. Simulate instead: lab.compare on a world from "
+    "TableBandit.from_rewards(..., actions=), with lab.twin(policy) as the policy without privacy"
+)
+"""Message of a plan that is asked for actions."""
 
 SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
 """Bounds of the distance along a column after which the best arm changes, by word, as shares of the range."""
@@ -310,8 +316,10 @@ class Facts:
         """
         where = Path(path)
         found = description_in(text_in(where), where.name)
-        check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan"})
         plan = found.get("plan", {})
+        if "actions" in found or (isinstance(plan, dict) and "actions" in plan):
+            raise InvalidParameter(NO_ACTIONS)
+        check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan"})
         names = {one.name for one in fields(cls) if one.init} - {"contexts", "reward_range"}
         if not isinstance(plan, dict):
             raise InvalidParameter("plan: expected a section, [plan]")

@@ -38,7 +38,7 @@ from dpbandits.lab.planning.answers import (
     shares_of,
 )
 from dpbandits.lab.planning.believed import Between
-from dpbandits.lab.planning.facts import Facts
+from dpbandits.lab.planning.facts import NO_ACTIONS, Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
 from dpbandits.lab.study import KeptRecords, Record, run_cells
 from dpbandits.lab.worlds import TableBandit
@@ -161,7 +161,8 @@ def plan(
         The last `PrivacyPlan`. For the same number of worlds it is the same on every machine.
 
     Raises:
-        InvalidParameter: Numbers are out of range, facts are missing, or the table is not declared public.
+        InvalidParameter: Numbers are out of range, facts are missing, the table is not declared public, or
+            there are actions, for which no plan is made.
         MissingExtra: joblib is not installed and jobs is not 1.
 
     Example:
@@ -212,6 +213,8 @@ def _source(
     Raises:
         InvalidParameter: Both or none are given, or the table is not declared public.
     """
+    if "actions" in known or getattr(table, "actions", None) is not None:
+        raise InvalidParameter(NO_ACTIONS)
     if table is None:
         if (facts is None) == (not known):
             raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")

@@ -265,6 +265,9 @@ class Spec(Contract[PublishedArms]):
         if not isinstance(self.contexts, Schema):
             raise InvalidParameter("actions: expected contexts=Schema(...), got a Box")
         grid: Any = Actions.of(self.actions)
+        for name in ("bounds", "explore"):
+            if getattr(grid, name) is not None:
+                raise InvalidParameter(f"{name}: a spec has none: leave out numbers that nobody may get")
         grid.to_config()  # refuses functions without a name, which a spec cannot take to devices
         given: object = self.arms
         if given is not None and given != grid.labels:
