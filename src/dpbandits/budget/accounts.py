@@ -270,14 +270,17 @@ class Balance(Seen):
 
     @property
     def remaining_epsilon(self) -> Decimal:
-        """Epsilon left for further charges while epsilons are added; 0 if another accountant was chosen."""
+        """Epsilon left for further charges while the account adds epsilons.
+
+        0 if it uses `zcdp` or `gaussian`.
+        """
         if self.accountant not in ("undecided", "basic"):
             return NOTHING
         return less(self.terms.epsilon, self.spent.epsilon)
 
     @property
     def remaining_delta(self) -> Decimal:
-        """Delta left for further charges while deltas are added; 0 if another accountant was chosen."""
+        """Delta left for further charges while the account adds deltas; 0 if it uses `zcdp` or `gaussian`."""
         if self.accountant not in ("undecided", "basic"):
             return NOTHING
         return less(self.terms.delta, self.spent.delta)

@@ -348,7 +348,7 @@ class _Book:
         return cls(secrets.token_hex(32))._with_digest()
 
     def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":
-        """Return the book after one more event that changed the sums and counts by these amounts."""
+        """Return the book after one more event, which changed the sums and counts by these amounts."""
         return replace(
             self,
             position=self.position + 1,

@@ -134,7 +134,7 @@ def _picture() -> "type[Figure]":
 def panels(
     rows: Sequence[dict[str, Any]], *, width: float, margin: float = 0.0, height: float = 4.2
 ) -> "tuple[Figure, list[tuple[Axes, str, list[dict[str, Any]]]]]":
-    """Create a figure with one panel per world; return it and each panel's axes, world and rows.
+    """Create a figure with one panel per world; return it, and (axes, world, rows) of each panel.
 
     Args:
         rows: Rows of a study (see `lab.study`), which determine the order of worlds.

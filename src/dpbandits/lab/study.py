@@ -98,7 +98,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """A cell and its records, one per seed."""
+    """A cell and its records, one record per seed."""
 
     cell: Any
     records: Sequence[Record]

@@ -517,12 +517,15 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
 
     @route("GET /v1/live", "Check that the process answers", {"status": "up"}, needs_token=False)
     async def live() -> dict[str, Any]:
-        """The route needs no token."""
+        """The answer says that the process runs. The route needs no token."""
         return {"status": "up"}
 
     @route("GET /v1/health", "Check that the process answers", {"status": "up"}, needs_token=False)
     async def health() -> dict[str, Any]:
-        """The route needs no token."""
+        """The answer says that the process runs, as that of the route for `live`.
+
+        The route needs no token.
+        """
         return await live()
 
     @route("GET /v1/ready", "Check readiness", {"status": "ready"}, "not-ready", needs_token=False)

@@ -89,7 +89,9 @@ def _tuning_of(text: str) -> GPTuning:
 
 
 class ServedBandit(GPBandit):
-    """`GPBandit` with the methods of the service; configurations, states and statements are the same.
+    """`GPBandit` with further methods for the service.
+
+    Configurations, states and statements are those of a `GPBandit`.
 
     A worker that answers calls `follow`. The worker that releases calls `release_next` and `erase_rounds`.
     """
@@ -127,7 +129,7 @@ class ServedBandit(GPBandit):
     def ask(
         self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
     ) -> Decision:
-        """See `RoundPolicy.ask`; without its checks for interactive use."""
+        """Answer one user as `RoundPolicy.ask` does, without its checks for interactive use."""
         return self._answer_to(brought, user, available, at)
 
     def _decide_one(self, *given: Any) -> Decision:

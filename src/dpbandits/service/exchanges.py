@@ -388,7 +388,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
     @route("POST ", "Create an exchange", "Exchange", "not-found", "conflict", "budget-exceeded", status=201)
     async def begin_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
-        """The population is charged for the release and all answers, before the curator makes the release."""
+        """The exchange's population is charged for the release and all answers, before the curator makes the
+        release.
+        """
         token.refuse_new(message.name, message.population)
         asked = _asked(message)
         return await written(lambda writes: _begun(writes, service.ledger, asked, service.now(), token.id))
@@ -422,7 +424,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "conflict",
     )
     async def upload_release(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
-        """A release with another guarantee than the one that was charged is refused."""
+        """The release is refused if it has another guarantee than the one that the population was
+        charged for.
+        """
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(_checked, name=exchange, **given))

@@ -129,7 +129,7 @@ class _Folded(NamedTuple):
 
 
 class Folding:
-    """Makes the due releases of all policies; see the module. Each process of a service has one.
+    """Makes the due releases of all policies; see the module. Each process of a service has one `Folding`.
 
     Args:
         store: store of the service.

@@ -47,7 +47,7 @@ def adoptions(reads: Reads) -> list[Adoption]:
 
 
 def note_adoption(writes: Writes) -> None:
-    """Record an adoption: later decisions have ids that neither the original nor another copy has."""
+    """Record an adoption, so that later decisions have ids that neither the original nor another copy has."""
     row = writes.one("SELECT MAX(number) FROM decisions")
     first = 1 + int((row[0] if row else None) or 0)
     adopted = [*adoptions(writes), (first, secrets.token_hex(_DIGEST_BYTES))]
@@ -55,7 +55,7 @@ def note_adoption(writes: Writes) -> None:
 
 
 def check_key(writes: Writes, keys: "Keys") -> None:
-    """Record the key of a store's digests; raise CorruptState if the store has another key."""
+    """Record a digest of the key in a new store. Raise CorruptState if the store has that of another key."""
     own = keys.digest("which key").hex()
     row = writes.one("SELECT value FROM facts WHERE name = 'key'")
     if row is None:

@@ -62,8 +62,10 @@ _LOST_AFTER = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Timeouts after which a dead connection is given up, unless the address sets them. The defaults of the
-system are hours."""
+"""Parameters of libpq that give up a dead connection, unless the address sets them.
+
+The system's own timeouts are hours.
+"""
 
 _TYPES = {
     "BLOB": "BYTEA",
@@ -130,7 +132,7 @@ class _Adapted:
         return found
 
     def execute(self, sql: str, arguments: tuple[object, ...] = ()) -> Any:
-        """Execute a statement, after the deferred ones; return a cursor with its rows."""
+        """Execute a statement after all deferred statements. Return a cursor with its rows."""
         _refuse_unfit(arguments)
         if sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")):
             with self._one_at_a_time:
@@ -328,7 +330,10 @@ class PostgresWrites(Writes):
         return rows[0] if rows else None
 
     def large(self, sql: str, *arguments: object) -> bytes | None:
-        """See `Reads.large`. The value is read in pieces, between which the idle timeout can end it."""
+        """Return a large value as `Reads.large` does, read in pieces.
+
+        Between pieces the idle timeout can end the transaction.
+        """
         kind = self.one(f"SELECT CAST(pg_typeof(value) AS TEXT) FROM ({sql}) AS found", *arguments)  # noqa: S608
         if kind is None:
             return None
@@ -502,7 +507,10 @@ class PostgresStore(Store):
             yield Reads(connection)
 
     def writing(self) -> AbstractContextManager[Writes]:
-        """See `Store.writing`; raise StateError also if its data was moved away or not moved here yet."""
+        """Open this thread's write transaction as `Store.writing` does.
+
+        Raise StateError also if the data was moved away, or not moved here yet.
+        """
         return self._writing()
 
     @contextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["serve_folder"]
 
 MOST_CONNECTIONS = 10_000
-"""Largest number of connections of one worker, if the system allows as many open files."""
+"""Largest number of connections of one worker. It is smaller if the system allows fewer open files."""
 
 OTHER_FILES = 200
 """Number of files that a worker may open besides its connections."""

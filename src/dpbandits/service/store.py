@@ -148,7 +148,10 @@ def in_dialect(statement: str, names: Mapping[str, str]) -> str:
 
 
 class TryAgain(StateError):
-    """Another process was faster or must act first. Nothing was done; try again `after` seconds."""
+    """Raised if another process was faster or must act first.
+
+    Nothing was done; try again after `after` seconds.
+    """
 
     def __init__(self, words: str, *, after: float = 0.0) -> None:
         super().__init__(words)
@@ -156,7 +159,7 @@ class TryAgain(StateError):
 
 
 class NotKnown(StateError):
-    """The connection was lost during the commit, which may or may not have taken place."""
+    """Raised if the connection was lost during the commit, which may or may not have taken place."""
 
 
 class Reads:
@@ -199,7 +202,7 @@ class Reads:
         return value.encode() if isinstance(value, str) else value
 
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
-        """Return the rows of a query of one table and lock them until the commit.
+        """Return the rows of a query that reads one table, and lock them until the commit.
 
         `skip` leaves out rows that another transaction has locked, instead of waiting for them.
         """

@@ -393,7 +393,7 @@ class Actions(Configured):
         return _tried(self.value, {**self.columns, "mean": given}, means.shape)
 
     def values_of(self, outcomes: FloatArray) -> FloatArray:
-        """Return the values (..., K) of outcomes (..., K) as they are, whatever the declared shape."""
+        """Return the values (..., K) of outcomes (..., K), which are not sorted along the declared shape."""
         return replace(self, shape=None).valued(outcomes)
 
     def shaped(self, means: FloatArray) -> FloatArray:

@@ -30,7 +30,10 @@ Category = str | int | bool
 
 
 class Fate(IntEnum):
-    """Result of reading a cell; `dpbandits.tables.checking` counts them."""
+    """Result of reading a cell, such as read, missing or outside.
+
+    `dpbandits.tables.checking` counts the results.
+    """
 
     READ = 0
     MISSING = 1
@@ -76,7 +79,7 @@ class Column(Configured, ABC):
         return frozenset()
 
     def clipping(self) -> Self:
-        """Return the column with `clip=True`; the column itself if it has no such option."""
+        """Return the column with `clip=True`, or unchanged if it has no such option."""
         return replace(self, clip=True) if hasattr(self, "clip") else self  # type: ignore[type-var]
 
     @abstractmethod

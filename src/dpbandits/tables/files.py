@@ -220,7 +220,7 @@ class _Column:
         return rows if values is None else Coded(rows, values)
 
     def _numbers(self, words: Sequence[object]) -> FloatArray:
-        """Return words as numbers, as `numbers_of` reads them."""
+        """Return words as numbers, read by `numbers_of`."""
         return self._noted(numbers_of(as_objects(words)))
 
     def _noted(self, numbers: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 def listed_arms(arms: Any) -> Arms:
-    """Return the arms with these labels; raise InvalidParameter if the argument is not a list."""
+    """Return the arms with these labels. Raise InvalidParameter if the argument is not a list."""
     listed = isinstance(arms, Arms | Sequence) or (isinstance(arms, np.ndarray) and arms.ndim == 1)
     if not listed or isinstance(arms, str):
         raise InvalidParameter(f'arms is {kind_of(arms)}, expected a list: arms=["mail", "call"]')

@@ -1,4 +1,4 @@
-"""Audits of claims that are known to be false: all of them must be exceeded."""
+"""Audits of claims that are known to be false. Every lower bound must exceed its claim."""
 
 from collections.abc import Callable
 from functools import partial

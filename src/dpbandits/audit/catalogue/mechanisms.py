@@ -81,7 +81,10 @@ _RANGE = 1 << 20
 """Largest change of one candidate's score between neighbours."""
 
 _OTHERS = (1, 4, 40)
-"""Numbers of candidates besides the one whose score differs between neighbours."""
+"""Numbers of candidates whose scores are equal between neighbours.
+
+The score of one more candidate differs.
+"""
 
 
 def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:

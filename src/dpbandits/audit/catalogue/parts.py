@@ -189,11 +189,11 @@ class PreparedNoise:
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """See `SecureNoise`."""
+        """Status of the source from which the noise is drawn; see `SecureNoise`."""
         return self._source.status
 
     def to_config(self) -> dict[str, Any]:
-        """See `SecureNoise`."""
+        """Return the configuration of the source from which the noise is drawn; see `SecureNoise`."""
         return self._source.to_config()
 
     def gaussian_scale(

@@ -79,7 +79,9 @@ def asked_by(world: Any) -> dict[str, Any]:
 
 
 def acted_by(world: Any) -> dict[str, Any]:
-    """Return the arguments for a policy that takes `actions=`; those of `asked_by` in other worlds."""
+    """Return the arguments for a policy that takes `actions=`, or those of `asked_by` for a world without
+    actions.
+    """
     asked = asked_by(world)
     if getattr(world, "actions", None) is None:
         return asked

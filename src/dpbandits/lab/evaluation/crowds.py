@@ -351,7 +351,7 @@ class Crowd:
         self.relocate()
 
     def _ask(self, published: PublishedQuestions, people: slice) -> None:
-        """Run one version of the learner `questions`."""
+        """Run one version of the learner `questions`: its users choose and report, and the learner learns."""
         at = self.spec.protocol.layout.locate(published, self._contexts[people])
         self._cells = len(published.parts)
         mean = self._lose(np.asarray(published.arms)[at], people)
@@ -414,7 +414,7 @@ class Crowd:
         people: IntArray,
         noise: np.random.Generator,
     ) -> IntArray:
-        """Sample the sums of the reports of these users (n,), given their cells (n,) and signs (n,)."""
+        """Sample the sums of the reports of n users, given their cells (n,) and signs (n,)."""
         return mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), noise)
 
     def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:

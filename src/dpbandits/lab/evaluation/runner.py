@@ -68,7 +68,9 @@ class RunResult(Seen):
 
     @property
     def regret(self) -> FloatArray | None:
-        """Pseudo-regret (T,): expected reward of the best candidate minus that of the chosen one."""
+        """Pseudo-regret of each round (T,): expected reward of the best candidate minus that of the
+        chosen one.
+        """
         return None if self.best is None or self.expected is None else self.best - self.expected
 
     @property

@@ -67,7 +67,7 @@ class ForAll:
         return _shifts(odds, self.rates)
 
     def at(self, contexts: FloatArray, fitted: FloatArray) -> FloatArray:
-        """Return the shifts (K,), which are the same for everybody."""
+        """Return the shifts of the K arms, (K,), which are the same for everybody."""
         return fitted
 
     def off(self, odds: FloatArray) -> float:

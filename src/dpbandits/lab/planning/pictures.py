@@ -1,4 +1,4 @@
-"""The picture of a plan."""
+"""The picture of a plan: its curves and answers."""
 
 from collections.abc import Mapping
 from itertools import cycle

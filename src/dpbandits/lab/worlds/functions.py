@@ -91,7 +91,7 @@ class FunctionBandit:
         return RewardRange(0.0, 1.0)
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """See `Environment.decision_sets`."""
+        """Return the decision sets (B, n, d) of rounds start..stop-1."""
         return self._rounds(start, stop)[0]
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:

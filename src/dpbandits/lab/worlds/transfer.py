@@ -89,7 +89,7 @@ class SourceWorld:
         return self.world.n_arms
 
     def propensities(self) -> FloatArray | None:
-        """Return the probabilities of the arms (K,), or None if they depend on the context."""
+        """Return the probabilities of the K arms (K,), or None if they depend on the context."""
         k = self.n_arms
         if self.behaviour == "even":
             return np.asarray(np.linspace(self.kappa / k, (2.0 - self.kappa) / k, k))
@@ -119,6 +119,6 @@ class SourceWorld:
 
 
 def drawn_arms(chances: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Sample one arm for each row of probabilities (n, K); return arms (n,)."""
+    """Sample one arm for each of n rows of probabilities (n, K); return the arms (n,)."""
     luck = rng.random((len(chances), 1))
     return np.asarray((chances.cumsum(axis=1) < luck).sum(axis=1).clip(max=chances.shape[1] - 1))

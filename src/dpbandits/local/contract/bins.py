@@ -164,7 +164,7 @@ class BinLayout(Layout[PublishedArms]):
         return (*(2**k for k in range((self.max_leaves - 1).bit_length())), self.max_leaves)
 
     def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
-        """Return the partition after these splits, which is the same on every machine."""
+        """Return the partition after the splits of these nodes. It is equal on every machine."""
         return DyadicPartition(dim=self.dim, tie=self.tie, seed=self.seed, splits=splits)
 
     def of(self, published: PublishedArms) -> DyadicPartition:

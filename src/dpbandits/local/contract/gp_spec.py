@@ -184,7 +184,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
     @cached_property
     def protocol(self) -> "GaussianReports":
-        """See `Contract.protocol`."""
+        """Implementation of the contract for clients and servers; see `Contract.protocol`."""
         return GaussianReports(self)
 
     @classmethod
@@ -273,7 +273,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
     # -- the client: from a context to a private payload ---------------------------------------------
 
     def own(self, privacy: JointDP | None) -> JointDP:
-        """Return the contract's guarantee, the same for every client; see `ReportProtocol.own`."""
+        """Return the contract's guarantee, which every client has; see `ReportProtocol.own`."""
         if privacy not in (None, self._spec.privacy):
             raise InvalidParameter("privacy: expected None or the spec's own privacy")
         return self._spec.privacy

@@ -390,7 +390,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def statement(self, privacy: Any) -> "Guarantee":
-        """Return the guarantee of one report, for a privacy that `own` returned."""
+        """Return the guarantee of one report, given the client's `privacy` as returned by `own`."""
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
@@ -460,7 +460,7 @@ def read_only(values: Any, kind: Any) -> NDArray[Any]:
 
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
-    """Return the bytes of one report."""
+    """Return the bytes of one report: header, nonce and payload."""
     kind = bytes([spec.protocol.report_format])
     return kind + spec.digest + version.to_bytes(4, "little") + nonce + payload
 

@@ -344,7 +344,7 @@ class Spec(Contract[PublishedArms]):
 
     @cached_property
     def protocol(self) -> "CellReports":
-        """See `Contract.protocol`."""
+        """Implementation of the contract for clients and servers; see `Contract.protocol`."""
         return CellReports(self)
 
     def __hash__(self) -> int:

@@ -1,4 +1,4 @@
-"""Statements about one report of a device, for bins and for Gaussian processes."""
+"""Guarantees of one report of a device, for bins and for Gaussian processes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -129,7 +129,7 @@ def _assumptions(exact: Assumption, lost: str, fixed: str) -> tuple[Assumption, 
 
 
 def _weight(people: str) -> str:
-    """Return the sentence on how far one forged report can move the sums."""
+    """Return the sentence that says how much one forged report can change the server's sums."""
     return f"One forged report can move the server's sums as far as {people}."
 
 

@@ -72,37 +72,37 @@ class MemoryOutbox:
         self._log = ReleaseLog()
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
-        """See `Outbox.pin`."""
+        """Bind the outbox to one spec; see `Outbox.pin`."""
         with self._lock:
             self._pinned = self._pinned or fingerprint
             if self._pinned != fingerprint:
                 raise IncompatibleState(_OTHER)
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
-        """See `Outbox.remember`."""
+        """Store the terms of releases; see `Outbox.remember`."""
         with self._lock:
             self._log.remember(purpose, terms)
 
     def log(self) -> ReleaseLog:
-        """See `Outbox.log`."""
+        """Return all stored terms of releases."""
         return self._log
 
     def put(self, key: str, report: bytes) -> None:
-        """See `Outbox.put`."""
+        """Store a report."""
         with self._lock:
             self._reports[key] = report
 
     def get(self, key: str) -> bytes | None:
-        """See `Outbox.get`."""
+        """Return the report with this key, or None if there is none."""
         return self._reports.get(key)
 
     def pending(self) -> dict[str, bytes]:
-        """See `Outbox.pending`."""
+        """Return all reports not yet removed, by their keys."""
         with self._lock:
             return dict(self._reports)
 
     def remove(self, key: str) -> None:
-        """See `Outbox.remove`."""
+        """Remove a report that the server has confirmed; an unknown key is ignored."""
         with self._lock:
             self._reports.pop(key, None)
 
@@ -219,7 +219,7 @@ class FileOutbox:
         return {key: report for key, report in found if report is not None}
 
     def remove(self, key: str) -> None:
-        """See `Outbox.remove`."""
+        """Remove a report that the server has confirmed; an unknown key is ignored."""
         self._path(key).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:

@@ -130,7 +130,7 @@ class EliminationRule(EliminatingLearner):
         return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version."""
+        """Add the sums of the reports on one version."""
         n, mass = sums.n, self._mass[sums.leaves]
         self._signed[sums.at] += sums.signed
         self._reach[sums.at] += n if sums.weights is None else n * sums.weights

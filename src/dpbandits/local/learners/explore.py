@@ -63,7 +63,7 @@ class ExploreRule(BinLearner):
         return np.asarray(normals.argmax(axis=1))
 
     def learn(self, sums: VersionSums) -> None:
-        """Add the sums of one version."""
+        """Add the sums of the reports on one version."""
         at: Any = slice(None) if sums.arms is None else (np.arange(len(sums.arms)), sums.arms)
         self._signed[at] += sums.signed
         self._count[at] += sums.count

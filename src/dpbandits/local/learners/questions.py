@@ -230,7 +230,7 @@ class _Told:
         return len(self.number)
 
     def keep(self, rows: "slice | IntArray") -> None:
-        """Keep only these rows."""
+        """Keep the entries of these rows, and drop all others."""
         for name in self.names:
             setattr(self, name, getattr(self, name)[rows])
 

@@ -54,7 +54,10 @@ class SmoothTreeConstants(TreeConstants):
 
 
 class SmoothTreeRule(PosteriorLearner):
-    """The smooth posterior tree, with `SmoothTreeConstants`; arguments as for `BinLearner`."""
+    """The learner `smooth`: a posterior tree with a smooth prior.
+
+    Arguments as for `BinLearner`, with `SmoothTreeConstants`.
+    """
 
     Constants = SmoothTreeConstants
     kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_belief")

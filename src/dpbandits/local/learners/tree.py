@@ -46,7 +46,10 @@ class TreeConstants:
 
 
 class TreeRule(PosteriorLearner):
-    """The posterior tree, with `TreeConstants`; arguments as for `BinLearner`."""
+    """The learner `tree`: the posterior tree of the module.
+
+    Arguments as for `BinLearner`, with `TreeConstants`.
+    """
 
     Constants = TreeConstants
     kept: ClassVar[tuple[str, ...]] = (*PosteriorLearner.kept, "_prior_mean", "_prior_variance")

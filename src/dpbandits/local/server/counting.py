@@ -70,7 +70,7 @@ class Absorbed:
     forged: int = 0
 
     def add(self, other: "Absorbed") -> None:
-        """Add another tally to this one in place."""
+        """Add the numbers of another tally to this one, in place."""
         mine = vars(self)
         for name, n in vars(other).items():
             mine[name] += n
@@ -82,7 +82,7 @@ class Absorbed:
 
     @classmethod
     def of(cls, fates: Fates) -> "Absorbed":
-        """Return the tally of reports with these fates."""
+        """Return the tally of n reports from their fates, shape (n,)."""
         return cls(**dict(zip(_FATES, np.bincount(fates, minlength=len(_FATES)).tolist(), strict=True)))
 
 
@@ -172,7 +172,7 @@ class OpenVersion(Generic[PublishedT]):
         return [part for part in taken if part]
 
     def check(self) -> None:
-        """Raise IncompatibleState if no reports with these numbers can have these sums."""
+        """Raise IncompatibleState if the numbers of reports cannot have given the stored sums."""
         for mechanism, sums, n in zip(self.mechanisms, self.sums, self.n, strict=True):
             of_nobody = mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8))
             if (sums is None) != (n == 0) or n < 0:
@@ -328,7 +328,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted.tally
 
     def absorb_records(self, records: Records, *, without: Nonces = NO_NONCES) -> Absorbed:
-        """Count reports of one length, as files store them.
+        """Count reports of one length, in the form in which files store them.
 
         Args:
             records: (n, length) bytes.
@@ -488,15 +488,15 @@ class ReportCounts(Generic[PublishedT]):
             )
 
     def merge(self, other: "ReportCounts[PublishedT]") -> int:
-        """Add another shard's counts; the sums are then those of one process.
+        """Add the counts of another shard. The sums are then equal to those of a single process.
 
         Returns:
             Number of reports counted and not yet learned from.
 
         Raises:
             InvalidParameter: `other` is no `ReportCounts`.
-            IncompatibleState: `other` has another spec, a version that is not open here or has other contents
-                here, or sums that no such number of reports can have. Nothing was changed.
+            IncompatibleState: `other` has another spec, a version that is not open here or has other
+                contents here, or sums that no such number of reports can have. Nothing was changed.
             ProtocolError: a report is in both shards. Nothing was changed.
         """
         self.check_merge(other)
@@ -515,7 +515,7 @@ class ReportCounts(Generic[PublishedT]):
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
     def _sifted_alone(self, report: bytes) -> Sifted:
-        """Sift one report; see `sift`."""
+        """Return one report sifted, as `sift` does for a list."""
         sifted, fate = Sifted(fates=np.zeros(1, dtype=np.uint8)), _MALFORMED
         tagged = self._key is not None
         if type(report) is bytes and len(report) >= HEADER_BYTES + self._class_bytes + TAG_BYTES * tagged:

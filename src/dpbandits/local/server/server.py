@@ -446,7 +446,9 @@ class Server(Held, Generic[PublishedT]):
 
     @classmethod
     def restore(cls, spec: Contract[PublishedT], arrays: Mapping[str, NDArray[Any]], **options: Any) -> Self:
-        """Return the server with this state from `to_arrays`; options are those of the constructor.
+        """Return a server with the state that `to_arrays` returned.
+
+        `options` are arguments of the constructor.
 
         Raises:
             IncompatibleState: the state belongs to another spec, or is no server's state.

@@ -262,7 +262,7 @@ class _Desk:
         return self.page("population.html", **told)
 
     def policy(self, policy: str) -> Response:
-        """Show a policy: its guarantee, its releases, and when the next one is due."""
+        """Show a policy: its guarantee, its releases, and when the next release is due."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None

@@ -268,7 +268,7 @@ class Learned(NamedTuple):
 
 
 def learned(text: str) -> Learned:
-    """Summarise a published function from its JSON; raise CorruptState for another text."""
+    """Return the summary of a published function from its JSON. Raise CorruptState for another text."""
     function = PublishedPosterior.from_json(text)
     rng = np.random.default_rng(0)  # public, and the same at every release
     if function.menu is None:
