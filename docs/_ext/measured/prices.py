@@ -89,6 +89,23 @@ def prices_settings() -> Markdown:
     return table(["world", "people", "epsilon", "seeds", "`actions`", "`for all`"], lines)
 
 
+def prices_local() -> Markdown:
+    """Show what devices keep, who report once each under local privacy."""
+    names = ("arms-5", "arms-10", "arms-20", "actions")
+    lines = [
+        [
+            f"`{row['world']}`",
+            f"{row['people']:,}",
+            f"{row['epsilon']:g}",
+            f"{row['fixed']:.3f}",
+            *(_share(row, name) for name in names),
+        ]
+        for row in load("prices-local")["rows"]
+    ]
+    heads = ["world", "people", "epsilon", "best number for all"]
+    return table([*heads, *(f"`{name}`" for name in names)], lines)
+
+
 def prices_seconds() -> Markdown:
     """Say what a run takes."""
     most = max(row["policies"]["actions"]["seconds"] for row in _rows("main"))
