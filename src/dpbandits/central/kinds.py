@@ -333,7 +333,7 @@ class Kind(ABC, Generic[D, P]):
 
     @property
     def weight_variance(self) -> float:
-        """Prior variance of a weight, times `scale`^2 so that the function's prior ignores the scale."""
+        """Prior variance of a weight, multiplied so that the features' `scale` does not change the prior."""
         variance = self.tuning.prior_variance
         return (self.prior_variance if variance is None else variance) * self.features.scale**2
 

@@ -165,8 +165,8 @@ class CoefficientPosterior:
     ) -> "CoefficientPosterior":
         """Return the posterior given noisy projections b = psi^T s of the cell sums s of `rounds` rounds.
 
-        b_i has mean T theta_i and variance T v + `noise_variance`[i], for coefficients theta, T rounds and
-        the variance v = `NOISE_VARIANCE`.
+        b_i has mean T theta_i and variance T v + s_i, for coefficients theta, T rounds, v = `NOISE_VARIANCE`
+        and the noise variances s = `noise_variance`, shape (m,).
         """
         total = rounds * NOISE_VARIANCE + noise_variance
         precision = 1.0 / self.variance + rounds**2 / total

@@ -27,8 +27,8 @@ class AdditiveFeatures(Features):
     """Concatenated features of several groups of columns.
 
     The product scale^2 phi(x) . phi(y) is the mean of the groups' kernels, and ||phi(x)|| <= 1. The features
-    of group i are multiplied by s_i / sqrt(sum_j s_j^2), with s_i the group's `Features.scale`. The
-    attribute `scale`^2 is the mean of the s_i^2.
+    of group i are multiplied by s_i / sqrt(sum_j s_j^2), with s_i the group's `Features.scale`. The square
+    of the attribute `scale` is the mean of the s_i^2.
 
     Args:
         parts: Pairs (columns, features of these columns), one for every group.

@@ -42,7 +42,7 @@ def _cuts(found: Sequence[Sequence[float]] | None) -> Cuts | None:
 class EffectFeatures(Features):
     """Feature map of `Effects` over products of boxes and arms, scaled by the prior variances of `Relevance`.
 
-    If each weight has variance `scale`^2, the reward function has prior variance one on average over levels.
+    If every weight has variance scale^2, the reward function has prior variance one on average over levels.
 
     Args:
         domain: Domain of encoded contexts.

@@ -48,7 +48,7 @@ class GaussianRows(LatticeMechanism):
             raise InvalidParameter("Gaussian noise needs delta above 0: set it, or use L2Laplace")
 
     def _sensitivity(self, distance: float) -> float:
-        """Return a bound on the change of a rounded row, in lattice steps, if it moved by `distance`."""
+        """Return a bound on the change of a rounded row, in lattice steps, if it moves by `distance`."""
         return distance / self.step + math.sqrt(self.dim) + 1.0
 
     @property
