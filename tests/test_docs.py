@@ -20,6 +20,7 @@ TASKS = {
     "prices, bids": "personal-prices.md",
     "doses": "personal-doses.md",
     "discounts": "discounts.md",
+    "arms that come and go": "arms-come-and-go.md",
     "delayed": "delayed-rewards.md",
     "five visits": "returning-visitors.md",
     "arms with contexts in local": "own-devices.md",

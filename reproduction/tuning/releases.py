@@ -445,6 +445,10 @@ ELSEWHERE = {
         "central.gp_bandit.BEYOND",
         "central.gp_bandit.BEYOND_SDS",
     ),
+    "chosen on tuning worlds and seeds by another command, reproduction/tuning/arms_change.py": (
+        "central.arm_changes.MINIMUM",
+        "central.marginals.learning.LIKENESS",
+    ),
     "false alarms and thresholds of diagnostics, written beside them": (
         "central.cells.ALARM",
         "central.cells.CERTAIN",
@@ -479,6 +483,9 @@ ELSEWHERE = {
         "central.marginals.action_release.CAUTION_POWER",
     ),
     "no trials are known of: what they stand for is written beside them": (
+        "central.arm_changes.HELD_TWICE",
+        "central.arm_changes.MOST_FORCED",
+        "central.marginals.release.FORCED",
         "central.cells.ONE_PLACE",
         "central.cells.PLACE_DIGITS",
         "central.foresight.TYPICAL_VARIANCE",

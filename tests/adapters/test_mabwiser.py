@@ -44,8 +44,8 @@ def test_what_would_break_the_promise_is_refused():
         with pytest.raises(ProtocolError, match="second fit"):
             mab.fit(again, [1, 1, 1], people)
     for call in (
-        lambda: mab.add_arm("fax"),
-        lambda: mab.remove_arm("mail"),
+        lambda: MAB(dpb.lab.baselines.FeatureGPUCB(**SHARED)).add_arm("fax"),
+        lambda: MAB(dpb.lab.baselines.FeatureGPUCB(**SHARED)).remove_arm("mail"),
         lambda: mab.warm_start({}, 0.5),
         lambda: pickle.dumps(mab),
     ):
@@ -54,6 +54,27 @@ def test_what_would_break_the_promise_is_refused():
     kernel, box = dpb.kernels.SquaredExponential(lengthscale=1), dpb.Box(low=[0], high=[1])
     with pytest.raises(InvalidParameter, match="contexts"):
         MAB(block(domain=box, contexts=None, arms=None, kernel=kernel))
+
+
+def test_arms_come_and_go_at_the_next_release():
+    policy, people = (
+        block(tuning=dpb.central.GPTuning(release="marginals", blocks=[30, 60, 90])),
+        contexts(90),
+    )
+    mab = MAB(policy)
+    first = mab.predict(people[:10])
+    mab.add_arm("fax")
+    mab.remove_arm("mail")
+    with pytest.raises(ProtocolError, match="binarizer"):
+        mab.add_arm("fax", binarizer=lambda arm, reward: reward)
+    assert mab.arms == ARMS
+    mab.partial_fit(first, np.zeros(10), people[:10])
+    given = mab.predict(people[10:30])
+    later = mab.predict(people[30:60])  # releases, while rewards of the first ones are open
+    assert mab.arms == [*(arm for arm in ARMS if arm != "mail"), "fax"]
+    assert "fax" in later
+    mab.partial_fit([*given, *later], np.ones(50), people[10:60])
+    assert policy.pending == ()
 
 
 def test_a_reward_reaches_the_round_of_its_own_person_and_no_other():

@@ -66,6 +66,7 @@ COSTLY = (
     "gp-bandit-marginals-census",
     "gp-bandit-marginals-actions",
     "explore-then-commit-marginals-actions",
+    "gp-bandit-marginals-changing-arms",
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-marginals-one-vector",

@@ -40,6 +40,13 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
     ("get", "/v1/policies/{policy}/policy"): ({"admin", "read"}, "/v1/policies/offers/policy", None),
     ("get", "/v1/policies/{policy}/guarantee"): ({"admin", "read"}, "/v1/policies/offers/guarantee", None),
     ("get", "/v1/policies/{policy}/releases"): ({"admin", "read"}, "/v1/policies/offers/releases", None),
+    ("get", "/v1/policies/{policy}/arms"): ({"admin", "read"}, "/v1/policies/offers/arms", None),
+    ("post", "/v1/policies/{policy}/arms"): ({"admin"}, "/v1/policies/offers/arms", {"arm": "chat"}),
+    ("post", "/v1/policies/{policy}/arms:retire"): (
+        {"admin"},
+        "/v1/policies/offers/arms:retire",
+        {"arm": "mail"},
+    ),
     ("get", "/v1/policies/{policy}/raw"): ({"admin"}, "/v1/policies/offers/raw", None),
     ("post", "/v1/policies/{policy}/decisions"): ({"decide"}, "/v1/policies/offers/decisions", DECISION),
     ("post", "/v1/policies/{policy}/decisions:batch"): (

@@ -18,7 +18,9 @@ How each method treats raw data:
 - `fit` takes a log whose arms others chose, and uses one round for each row. A second call is refused: in
   MABWiser it starts anew, but a release cannot be undone.
 - `predict_expectations` depends on releases only, and may be published.
-- `add_arm`, `remove_arm` and `warm_start` are refused, as are copies and pickles.
+- `add_arm` and `remove_arm` change the arms of the policy from its next release on, and not at once as in
+  MABWiser. Which arm, and when, must not depend on private data.
+- `warm_start` is refused, as are copies and pickles.
 
 The guarantee, with its assumptions, is the policy's: `mab.guarantee`.
 """
@@ -32,7 +34,8 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import person_in
-from dpbandits.domains.arms import Label
+from dpbandits._typing import IntArray
+from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
@@ -44,8 +47,8 @@ _KEPT = 4096
 """Number of decisions of named users above which those that are no longer pending are removed."""
 
 _FIXED = (
-    "arms are public and fixed: features, noise and schedule were made for them. Build a new policy, with a "
-    "guarantee of its own; to exclude an arm for one person, pass available= to ask on the policy"
+    "arms of this policy are fixed, as only GPBandit with marginal tables changes them. Build a new policy, "
+    "with a guarantee of its own; to exclude an arm for one person, pass available= to ask on the policy"
 )
 
 
@@ -74,12 +77,11 @@ class MAB:
     def __init__(self, policy: RoundPolicy) -> None:
         _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
         self._policy: Any = policy
-        menu: Menu | None = getattr(policy, "menu", None)
-        if menu is None:
+        if getattr(policy, "menu", None) is None:
             raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
-        self._menu = menu
         self._begun, self._lock = False, threading.Lock()
         self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision id -> user, context, arm; raw
+        self._every: list[Label] = []  # labels of all arms that were offered, whose places are codes
 
     def __repr__(self) -> str:
         return f"MAB({self._policy!r})"
@@ -88,8 +90,13 @@ class MAB:
         raise ProtocolError("a MAB cannot be copied or pickled: it holds raw contexts. Save its policy")
 
     @property
+    def _menu(self) -> Menu:
+        menu: Menu = self._policy.menu
+        return menu
+
+    @property
     def arms(self) -> list[Label]:
-        """Labels of the arms."""
+        """Labels of the arms that are offered now."""
         return list(self._menu.arms.labels)
 
     @property
@@ -147,7 +154,8 @@ class MAB:
                 pending = set(self._policy.pending)
                 self._waiting = {id_: row for id_, row in self._waiting.items() if id_ in pending}
             names = [None] * len(decisions) if users is None else list(map(person_in, users))
-            for id_, user, point, code in zip(decisions.ids, names, points, decisions.indices, strict=True):
+            codes = np.where(decisions.indices < 0, -1, self._codes(list(decisions.arms)))
+            for id_, user, point, code in zip(decisions.ids, names, points, codes, strict=True):
                 self._waiting[id_] = (user, point.tobytes(), int(code))
         return decisions.arms[0] if len(decisions) == 1 else list(decisions.arms)
 
@@ -173,7 +181,7 @@ class MAB:
                 changed; or some rows match no decision, and only the other rows were used.
         """
         values = _checks.contents(rewards, name="rewards")
-        codes, points = self._menu.cells(_column(decisions)), self._menu.points(_table(contexts))
+        codes, points = self._codes(_column(decisions)), self._menu.points(_table(contexts))
         if (users is None) == self._policy.user_ids:
             raise InvalidData("partial_fit: pass users if and only if predict was given users")
         if not len(points) == len(codes) == len(values):
@@ -222,13 +230,36 @@ class MAB:
         found = [dict(zip(self.arms, row, strict=True)) for row in means.tolist()]
         return found[0] if len(found) == 1 else found
 
-    def add_arm(self, arm: object, binarizer: object = None) -> NoReturn:
-        """Raise ProtocolError: arms are fixed."""
-        raise ProtocolError(f"add_arm: {_FIXED}")
+    def add_arm(self, arm: Label, binarizer: object = None) -> None:
+        """Add an arm from the next release on; see `GPBandit.add_arm`.
 
-    def remove_arm(self, arm: object) -> NoReturn:
-        """Raise ProtocolError: arms are fixed."""
-        raise ProtocolError(f"remove_arm: {_FIXED}")
+        Raises:
+            ProtocolError: arms of the policy cannot change now, or there is a `binarizer`: rewards are
+                numbers in the policy's range.
+            InvalidParameter: the policy had an arm of this label.
+        """
+        if binarizer is not None:
+            raise ProtocolError("add_arm: leave binarizer out, as rewards are numbers in the policy's range")
+        self._changing("add_arm").add_arm(arm)
+
+    def remove_arm(self, arm: Label) -> None:
+        """Retire an arm from the next release on; see `GPBandit.retire_arm`.
+
+        Raises:
+            ProtocolError: arms of the policy cannot change now, or this is the last one.
+            InvalidParameter: the policy has no such arm.
+        """
+        self._changing("remove_arm").retire_arm(arm)
+
+    def _codes(self, labels: Sequence[Any]) -> IntArray:
+        """Return codes (n,) of labels, compared by value, that stay when arms come and go; -1 if unknown."""
+        self._every += [label for label in self._menu.arms.labels if label not in self._every]
+        return Arms(self._every).codes(labels)
+
+    def _changing(self, call: str) -> Any:
+        if not hasattr(type(self._policy), "retire_arm"):
+            raise ProtocolError(f"{call}: {_FIXED}")
+        return self._policy
 
     def warm_start(self, arm_to_features: object, distance_quantile: object) -> NoReturn:
         """Raise ProtocolError: MABWiser's method copies one arm's observations to another."""

@@ -30,7 +30,8 @@ ARMS = b"C"
 """Kind of a record in the log of rounds that holds a change of arms (`ArmChange.to_bytes`)."""
 
 MINIMUM = 0.1
-"""Default of the share of decisions that a new arm gets at least, until two releases contain its rounds."""
+"""Default of the share of decisions that a new arm gets at least, until two releases contain its rounds.
+`python -m reproduction.tuning.arms_change` compares it with other shares."""
 
 MOST_FORCED = 0.5
 """Largest sum of the minimum shares of all new arms."""

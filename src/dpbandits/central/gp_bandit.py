@@ -555,17 +555,26 @@ class GPBandit(RoundPolicy):
     def _next_version(self, call: str, *, before: int) -> int:
         """Return the number of releases after which a change that is announced now takes effect."""
         kind, asked = self._kind, self._book.asked
-        # The block of the next round was not begun to be released: whoever releases it knows the change.
-        version = max(1 + sum(end <= asked for end in self.blocks), 1 + kind.counted_first)
+        # A release that has not begun knows the change. The block of the next round has no release yet. The
+        # block before it may be full, and its release may not have begun.
+        full = sum(end < asked for end in self.blocks)
+        version = 1 + max(full, min(self._releases_begun, sum(end <= asked for end in self.blocks)))
+        version = max(version, 1 + kind.counted_first)
         if version >= before:
             raise ProtocolError(
-                f"{call}: no release follows that could make the change. To leave an arm out, pass available="
+                f"{call}: no release follows that could make the change. To leave an arm out, pass "
+                "available=. If arms come late, build the policy with later releases: GPTuning(blocks=...)"
             )
         return version
 
+    @property
+    def _releases_begun(self) -> int:
+        """Number of releases that were drawn, or begun in another thread."""
+        return max([self._past.count, *(one.block + 1 for one in self._pending_releases)])
+
     def _change_arms(self, fields: dict[str, Any], at: float | None) -> ArmChange:
         """Store a change, which takes effect for later releases; if this fails, nothing is changed."""
-        when = time.time() if at is None else _checks.scale(at, name="at")
+        when = time.time() if at is None else _checks.number(at, name="at", minimum=0.0, exclusive=False)
         change = ArmChange(**fields, asked=self._book.asked, at=float(when))
         history, log = self._history, self._holder.log
         self._take_change(change)
@@ -595,7 +604,12 @@ class GPBandit(RoundPolicy):
         if isinstance(self._kind, MarginalRelease):
             self._kind.history = history
             self.bytes_needed = self._kind.bytes_needed()
-        self._offer(self._past.count)
+        self._offer(self._version)
+
+    @property
+    def _version(self) -> int:
+        """Number of releases that decide now."""
+        return self._past.count
 
     def _offer(self, version: int) -> None:
         """Offer the arms of a version from now on."""
@@ -730,7 +744,7 @@ class GPBandit(RoundPolicy):
             posterior = self._posterior_of(self._past)
         self._posterior = posterior
         if self._history.changes:
-            self._offer(self._past.count)
+            self._offer(self._version)
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
         """Return the posterior of the feature weights after the releases in `past` and public data."""

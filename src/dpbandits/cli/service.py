@@ -208,6 +208,65 @@ def count(
         typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
 
 
+PolicyOf = Annotated[str, Argument(metavar="POLICY", help="Name of the policy.")]
+ArmOf = Annotated[
+    str, Argument(metavar="ARM", help="Label of the arm: JSON, such as 3 or true, or else a text.")
+]
+
+
+def _label(text: str) -> Any:
+    """Return a label that is written as a JSON number or boolean, or else the text itself."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, bool | int | float | str) else text
+
+
+def _change_arms(data: Path, config: Path | None, database: str | None, name: str, **how: Any) -> None:
+    from dpbandits.service import policies
+
+    with _opened(data, config, database) as service:
+        kept = service.write(
+            lambda writes: policies.change_arms(writes, service.engines, name, **how, now=service.now())
+        ).result()
+        found = service.read(lambda reads: policies.arms_described(reads, kept))
+        typer.echo(json.dumps(found["changes"][-1]))
+
+
+@app.command("add-arm")
+def add_arm(
+    policy: PolicyOf,
+    arm: ArmOf,
+    *,
+    data: Data,
+    like: Annotated[str | None, Option(help="Label of the arm from whose predictions it starts.")] = None,
+    minimum: Annotated[
+        float | None, Option(help="Share of the decisions until two releases hold the arm. Default: 0.1.")
+    ] = None,
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Add an arm to a policy from its next release on, and print the last change of its arms as JSON.
+
+    Which arm it is, and when it is added, must not depend on private data.
+    """
+    asked = {"arm": _label(arm), "like": None if like is None else _label(like), "minimum": minimum}
+    asked = {key: value for key, value in asked.items() if value is not None}
+    _change_arms(data, config, database, policy, retire=False, asked=asked)
+
+
+@app.command("retire-arm")
+def retire_arm(
+    policy: PolicyOf, arm: ArmOf, *, data: Data, database: Database = None, config: Config = None
+) -> None:
+    """Retire an arm of a policy from its next release on, and print the last change of its arms as JSON.
+
+    Which arm it is, and when it is retired, must not depend on private data.
+    """
+    _change_arms(data, config, database, policy, retire=True, asked={"arm": _label(arm)})
+
+
 Scopes = Annotated[str, Option(help="Scopes of the token, separated by commas, such as admin,read.")]
 Policies = Annotated[
     str | None, Option(help="Policies that the token may access, separated by commas. Default: all.")

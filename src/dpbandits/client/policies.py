@@ -268,6 +268,25 @@ class RemotePolicy(Remote):
         path = f"/decisions/{quoted_id(decision_id)}"
         return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
 
+    def add_arm(
+        self, arm: Label, *, like: Label | None = None, minimum: float | None = None
+    ) -> dict[str, Any]:
+        """Add an arm from the next release on; see `GPBandit.add_arm`. The token needs the scope `admin`.
+
+        Returns:
+            The arms that the latest release offers (`arms`), and all changes (`changes`).
+
+        Raises:
+            ProtocolError: arms of this policy cannot change now.
+            InvalidParameter: the label was used before, or another argument does not fit.
+        """
+        asked = {"arm": arm, "like": like, "minimum": minimum}
+        return self._made("POST", "/arms", {key: own for key, own in asked.items() if own is not None})
+
+    def retire_arm(self, arm: Label) -> dict[str, Any]:
+        """Retire an arm from the next release on; see `add_arm` and `GPBandit.retire_arm`."""
+        return self._made("POST", "/arms:retire", {"arm": arm})
+
     def releases(self) -> list[dict[str, Any]]:
         """Return version, number of rounds and time of each release. The token needs the scope `read`."""
         return list(self._made("GET", "/releases", None)["releases"])

@@ -127,6 +127,22 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "made_at": _NOW,
         },
     ),
+    "ArmChange": (
+        "`rounds` had been asked at the announcement; it is in effect from `release` on.",
+        {
+            "event": Of("arm added", Literal["arm added", "arm retired"]),
+            "arm": Of("chat", _LABEL),
+            "release": 4,
+            "rounds": 7300,
+            "at": _NOW,
+            "like?": Of("call", _LABEL),
+            "minimum?": 0.1,
+        },
+    ),
+    "Arms": (
+        "Arms that the latest release offers, and all changes in the order of their announcement.",
+        {"arms": Of(["mail", "call", "chat"], [_LABEL]), "changes": [Named("ArmChange")]},
+    ),
     "Flag": (
         "What OFREP calls an evaluation; errors in place of a value if the context cannot be read.",
         {

@@ -46,8 +46,10 @@ from dpbandits.service.logs import log
 from dpbandits.service.messages import (
     IN_PATH,
     ChangeRequest,
+    NewArmRequest,
     PolicyRequest,
     PopulationRequest,
+    RetiredArmRequest,
     RotateRequest,
     SurveyRequest,
     TokenRequest,
@@ -357,6 +359,28 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         kept = await wrap_future(service.write(lambda writes: policies.change(writes, policy, **how)))
         response.headers["ETag"] = kept.etag
         return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
+
+    async def change_arms(policy: str, *, retire: bool, asked: dict[str, Any], by: str) -> dict[str, Any]:
+        how: dict[str, Any] = {"retire": retire, "asked": asked, "now": service.now(), "by": by}
+        kept = await wrap_future(
+            service.write(lambda writes: policies.change_arms(writes, service.engines, policy, **how))
+        )
+        return await asyncio.to_thread(service.read, partial(policies.arms_described, kept=kept))
+
+    @route("GET /{policy}/arms", "List the arms, and their changes", "Arms")
+    def list_arms(policy: PolicyName, token: Reader) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            return policies.arms_described(reads, policies.kept_policy(reads, policy))
+
+    @route("POST /{policy}/arms", "Add an arm from the next release on", "Arms", "conflict")
+    async def add_arm(policy: PolicyName, message: NewArmRequest, token: Admin) -> dict[str, Any]:
+        """The guarantee's numbers stay. Arm and time must not depend on private data. It is idempotent."""
+        return await change_arms(policy, retire=False, asked=given(message), by=token.id)
+
+    @route("POST /{policy}/arms:retire", "Retire an arm from the next release on", "Arms", "conflict")
+    async def retire_arm(policy: PolicyName, message: RetiredArmRequest, token: Admin) -> dict[str, Any]:
+        """Rewards of its open decisions still count. The request is idempotent."""
+        return await change_arms(policy, retire=True, asked=given(message), by=token.id)
 
     @route(
         "GET /{policy}/policy",

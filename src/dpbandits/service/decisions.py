@@ -350,6 +350,7 @@ class Decisions:
             raise Problem("conflict", f"The policy is {kept.status}: it makes no decisions now.")
         _check_shape(kept, body)
         engine = self._engines.use(writes, kept.id)
+        engine.know(kept)
         answer, ask, status = _answer(engine, kept, body)
         text, due = _finished(engine, kept, answer, status, now)
         row = kept.id, token, asked_as, digest, ask, status, text, now, due
@@ -381,6 +382,7 @@ class Decisions:
         if now_is != (kept.id, kept.status, kept.revision):
             self._engines.not_so(policy)
             return found
+        engine.know(kept)
         asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of its first request
         for place, body in enumerate(bodies):
             if not (body.keys() <= _PLAIN and "context" in body):

@@ -32,6 +32,7 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter
@@ -44,6 +45,7 @@ from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.store import Ahead, Reads, Store, TryAgain, Writes
 from dpbandits.state.format import read_state
 from dpbandits.state.holder import in_turn
+from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables.owners import Owners
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "Engines",
     "Kept",
     "ServedBandit",
+    "arms_fact",
     "configured",
     "due_after",
     "is_closed",
@@ -103,6 +106,21 @@ class ServedBandit(GPBandit):
     _published: Callable[[int], PublishedPosterior | None] | None = None
     _followed: PublishedPosterior | None = None
     _informed = False
+    _released = 0
+
+    def know_arms(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the changes of arms that the store has; see `ArmHistory.of`."""
+        self._holder.log = ReleaseLog.from_json([dict(event) for event in events])
+        self._know_arms(ArmHistory.of(self._history.first, events))
+
+    @property
+    def _version(self) -> int:
+        return self._past.count if self._published is None else self._released
+
+    @property
+    def _releases_begun(self) -> int:
+        # Another process may have begun every release that is due.
+        return super()._releases_begun if self._published is None else len(self.blocks)
 
     def follow(
         self,
@@ -143,14 +161,16 @@ class ServedBandit(GPBandit):
             super()._prepare()
             return
         found = self._published(self._book.asked)
+        self._released = bisect_right(self.batch_boundaries, self._book.asked)
+        if self._history.changes:
+            self._offer(self._released)
         if found is self._followed:
             return
         self._followed = found
         if found is None:
             self._posterior = None
         else:
-            released = bisect_right(self.batch_boundaries, self._book.asked)
-            rests_on: dict[str, Any] = {"released": released, "informed": self._informed}
+            rests_on: dict[str, Any] = {"released": self._released, "informed": self._informed}
             rests_on |= {} if found.window is None else {"window": found.window}
             self._posterior = self._kind.answering(found.posterior, found.features, **rests_on)
             if self.features.basis():  # the posterior is in these eigenvectors, computed elsewhere
@@ -200,6 +220,8 @@ class Kept(NamedTuple):
     status: str
     revision: int
     made_at: float
+    arm_changes: str = "[]"
+    """Changes of arms in the order of their announcement, as a JSON list of `ArmChange.to_config`."""
 
     @property
     def etag(self) -> str:
@@ -439,6 +461,7 @@ class Engine:
         self._store, self._id, self._engines = store, policy, engines
         self.book = StoredBook(store, policy, model, salt, engines.is_due)
         self._known: tuple[int, PublishedPosterior | None] = -int(informed), None
+        self._changes: str | None = "[]"
         model.follow(self.book, self._at, informed=informed)
 
     def __repr__(self) -> str:
@@ -454,6 +477,16 @@ class Engine:
         horizon, asked = self.policy.horizon, self.book.asked
         ends = [one for one in (*self.policy.batch_boundaries, horizon) if one is not None and one > asked]
         return min(ends) - asked if ends else None if horizon is None else 0
+
+    def know(self, kept: Kept) -> None:
+        """Take over the changes of arms in a row of the policy that is current."""
+        if kept.arm_changes != self._changes:
+            self.policy.know_arms(json.loads(kept.arm_changes))
+            self._changes = kept.arm_changes
+
+    def forget_changes(self) -> None:
+        """Take over all changes again at the next `know`."""
+        self._changes = None
 
     def _at(self, slot: int) -> PublishedPosterior | None:
         """Return the posterior that decides the round `slot`.
@@ -584,6 +617,11 @@ class Engines:
                 f" may take {self._most / 1e9:.1f} GB here: take fewer columns, arms or rounds, or raise "
                 "policy_memory in the service's settings"
             )
+
+
+def arms_fact(policy: str) -> str:
+    """Return the name of the fact that lists the changes of arms of a policy, by id."""
+    return f"arms {policy}"
 
 
 def configured(config: str) -> ServedBandit:

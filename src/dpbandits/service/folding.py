@@ -39,11 +39,12 @@ from typing import NamedTuple, TypeVar
 
 from dpbandits._threads import one_thread
 from dpbandits.budget import MemoryLedger
+from dpbandits.central.arm_changes import ArmChange
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.service.clock import Clock
-from dpbandits.service.engines import ServedBandit, configured, due_after, is_closed
+from dpbandits.service.engines import ServedBandit, arms_fact, configured, due_after, is_closed
 from dpbandits.service.retention import Old, done, old_rounds, rounds_released
 from dpbandits.service.round_log import TOGETHER, Rounds, StoredLife, rounds_of, scratch
 from dpbandits.service.row_ledger import RowLedger
@@ -85,6 +86,8 @@ class _Found(NamedTuple):
         rounds: rounds from `first` to before `upto`.
         rounds_per_user: contribution bound; None for no bound.
         at: position of the policy's lineage in the ledger.
+        arm_changes: changes of arms. One that a release of this fold puts into effect is among them, because
+            it was announced before the release's block was full.
     """
 
     content: bytes
@@ -94,6 +97,7 @@ class _Found(NamedTuple):
     rounds: Sequence[Rounds]
     rounds_per_user: int | None
     at: Witness
+    arm_changes: list[ArmChange]
 
     def __repr__(self) -> str:
         return "_Found()"  # the values are raw data
@@ -270,12 +274,14 @@ class Folding:
                 policy,
             )
             at, first = _at(reads, policy), rounds_released(reads, policy)
+            told = reads.one("SELECT value FROM facts WHERE name = ?", arms_fact(policy))
+        changes = [ArmChange.from_config(one) for one in json.loads(told[0] if told else "[]")]
         if row is None or at is None:
             return None
         held, most = int(row[1]), json.loads(row[2])["privacy"]["rounds_per_user"]
         upto = max(asked, held)
         rounds = rounds_of(self._store.reading, policy, first, upto)
-        return _Found(bytes(row[0]), held, first, upto, rounds, most, at)
+        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, changes)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
         """Compute all due releases of a policy, with their noise. Nothing is stored yet."""
@@ -285,7 +291,14 @@ class Folding:
         with one_thread(), scratch(self._folder) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # shown when the policy was created
             most = found.rounds_per_user
-            life = StoredLife(policy, folder, rounds=found.rounds, held=found.held, rounds_per_user=most)
+            life = StoredLife(
+                policy,
+                folder,
+                rounds=found.rounds,
+                held=found.held,
+                rounds_per_user=most,
+                arm_changes=found.arm_changes,
+            )
             life.state.touch(mode=0o600)
             life.state.write_bytes(found.content)
             with ServedBandit.open(life, ledger=beside) as opened:

@@ -310,6 +310,24 @@ class ChangeRequest(_Strict):
     model_config = _shown({"status": "paused"})
 
 
+class NewArmRequest(_Strict):
+    """New arm of a policy, as `GPBandit.add_arm` takes it."""
+
+    arm: Label
+    like: Label | None = None
+    minimum: Number | None = None
+
+    model_config = _shown({"arm": "chat", "like": "call", "minimum": 0.1})
+
+
+class RetiredArmRequest(_Strict):
+    """Arm of a policy that is no longer offered."""
+
+    arm: Label
+
+    model_config = _shown({"arm": "mail"})
+
+
 class DecisionRequest(_Strict):
     """Request for a decision, with an idempotency key `id` of the caller."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
+from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains import RewardRange
@@ -21,18 +22,20 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines, Kept, ServedBandit
+from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Row, Writes, note_event
+from dpbandits.service.store import Reads, Row, Writes, note_event, note_fact
 from dpbandits.tables import Actions, Products, Schema
 
 __all__ = [
     "actions_of",
     "all_described",
+    "arms_described",
     "begin",
     "built",
     "change",
+    "change_arms",
     "check_open",
     "described",
     "kept_policy",
@@ -46,7 +49,10 @@ LAG_SHARE = 200
 The release is made during the lag, so that no request waits for it.
 """
 
-_ROWS = "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies"
+_ROWS = (
+    "SELECT id, name, population, asked, settings, status, revision, made_at, "
+    "(SELECT value FROM facts f WHERE f.name = 'arms ' || policies.id) FROM policies"
+)
 
 
 def kept_policy(reads: Reads, name: str) -> Kept:
@@ -58,7 +64,9 @@ def kept_policy(reads: Reads, name: str) -> Kept:
 
 
 def _kept(row: tuple[Any, ...]) -> Kept:
-    return Kept(row[0], row[1], row[2], json.loads(row[3]), json.loads(row[4]), row[5], int(row[6]), row[7])
+    first, (revision, made_at, changes) = row[:3], row[6:]
+    read = json.loads(row[3]), json.loads(row[4]), row[5], int(revision), made_at
+    return Kept(*first, *read, changes or "[]")
 
 
 def _built(
@@ -254,12 +262,80 @@ def change(
         raise Problem("changed-meanwhile", "The policy was changed meanwhile: read it again.")
     if kept.status == "retired":
         raise Problem("conflict", "The policy is retired, which is final.")
-    new = canonical(_checked_settings({**kept.settings, **(settings or {})}, kept.asked))
+    asked = dict(kept.asked)
+    if kept.arm_changes != "[]":  # a new arm may be the fallback
+        asked["arms"] = list(_arms_of(kept).labels)
+    new = canonical(_checked_settings({**kept.settings, **(settings or {})}, asked))
     changing = "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?"
     writes.run(changing, status or kept.status, new, kept.id)
     told = ", ".join([*([status] if status else []), *(settings or {})])
     note_event(writes, now, "policy-changed", f"policy {name}", told, by=by)
     return kept_policy(writes, name)
+
+
+def _arms_of(kept: Kept) -> ArmHistory:
+    return ArmHistory.of(kept.asked.get("arms", ()), json.loads(kept.arm_changes))
+
+
+def change_arms(
+    writes: Writes,
+    engines: Engines,
+    name: str,
+    *,
+    retire: bool,
+    asked: Mapping[str, Any],
+    now: float,
+    by: str = "",
+) -> Kept:
+    """Announce that an arm is added or retired, from the next release on. A repetition changes nothing.
+
+    The row of `progress` is locked until the commit. So the number of rounds is that of the announcement, and
+    a release that puts the change into effect, which comes later, finds it in the store.
+
+    Args:
+        writes: the open transaction.
+        engines: the open policies.
+        name: name of the policy.
+        retire: True for a retirement.
+        asked: arguments of `GPBandit.add_arm` or `GPBandit.retire_arm`.
+        now: time of the announcement.
+        by: id of the token that asks.
+
+    Raises:
+        Problem: there is no such policy, or it is retired.
+        ProtocolError, InvalidParameter: as in `GPBandit.add_arm` and `GPBandit.retire_arm`.
+    """
+    writes.locked("SELECT id FROM policies WHERE name = ?", name)
+    kept = kept_policy(writes, name)
+    if kept.status == "retired":
+        raise Problem("conflict", "The policy is retired, which is final.")
+    engine = engines.use(writes, kept.id)
+    engine.book.hold()
+    engine.know(kept)
+    engine.forget_changes()  # until the change is committed, and read from the store
+    call = engine.policy.retire_arm if retire else engine.policy.add_arm
+    change = call(asked["arm"], **{key: value for key, value in asked.items() if key != "arm"}, at=now)
+    engines.refuse_large(engine.policy)
+    told = [*json.loads(kept.arm_changes)]
+    if change.to_config() not in told:
+        note_fact(writes, arms_fact(kept.id), canonical([*told, change.to_config()]))
+        writes.run("UPDATE policies SET revision = revision + 1 WHERE id = ?", kept.id)
+        what = "arm-retired" if retire else "arm-added"
+        said = f"{change.arm} from release {change.version} on, after {change.asked} rounds"
+        note_event(writes, now, what, f"policy {name}", said, by=by)
+    return kept_policy(writes, name)
+
+
+def arms_described(reads: Reads, kept: Kept) -> dict[str, Any]:
+    """Return the arms that the latest release offers, and all changes, as public JSON."""
+    row = reads.one("SELECT MAX(version) FROM releases WHERE policy = ?", kept.id)
+    history = _arms_of(kept)
+    offered = history.offered(int((row[0] if row else 0) or 0))
+    names = {"version": "release", "asked": "rounds"}
+    changes = [
+        {names.get(key, key): value for key, value in one.items()} for one in json.loads(kept.arm_changes)
+    ]
+    return {"arms": [history.labels[code] for code in offered.tolist()], "changes": changes}
 
 
 def described(reads: Reads, kept: Kept) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.central.arm_changes import ARMS, ArmChange
 from dpbandits.errors import CorruptState, ProtocolError, StateError
 from dpbandits.policy import round_log
 from dpbandits.policy.bookkeeping import NOBODY, RoundStatus
@@ -109,6 +110,7 @@ class StoredLife(Life):
         rounds: all rounds since the last release, from `rounds_of`.
         held: number of rounds that the state holds.
         rounds_per_user: contribution bound; None for no bound.
+        arm_changes: all changes of arms that were announced, in order.
     """
 
     def __init__(
@@ -119,9 +121,10 @@ class StoredLife(Life):
         rounds: Sequence[Rounds] = (),
         held: int = 0,
         rounds_per_user: int | None = None,
+        arm_changes: Sequence[ArmChange] = (),
     ) -> None:
         self._policy, self._folder, self._rounds = policy, folder, rounds
-        self._held, self._most = held, rounds_per_user
+        self._held, self._most, self._arm_changes = held, rounds_per_user, arm_changes
 
     def __repr__(self) -> str:
         return "StoredLife()"
@@ -147,6 +150,8 @@ class StoredLife(Life):
     ) -> Iterator[Record]:
         if any(len(part.status) < part.upto - part.first for part in self._rounds):
             raise CorruptState("rounds are gone from the store")
+        for change in self._arm_changes:  # the state skips those that it has
+            yield Record(ARMS, change.to_bytes())
         if self._most is not None:
             _check_users(b"".join(part.people for part in self._rounds), self._most)
         for part in self._rounds:

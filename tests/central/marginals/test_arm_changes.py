@@ -55,6 +55,18 @@ def test_an_arm_is_offered_from_the_next_release_on_and_a_retired_one_no_longer(
     assert [len(sums) for sums in inside.sums_of(chooser)] == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize("lag", [0, 20])
+def test_at_the_end_of_a_block_a_change_is_in_effect_with_its_release(lag):
+    chooser = policy(lag=lag)
+    batch(chooser, 0, 100)
+    assert chooser.add_arm("chat").version == 1
+    batch(chooser, 100, 101)  # begins the release
+    assert chooser.retire_arm("call").version == 2
+    batch(chooser, 101, 120)
+    batch(chooser, 120, 130)
+    assert chooser.arms == ("mail", "call", "chat")
+
+
 def test_one_by_one_and_in_batches_decide_equally_across_a_change():
     one, many = policy(), policy()
     found = []
@@ -209,7 +221,9 @@ def test_a_new_arm_gets_its_minimum_until_two_releases_hold_it_and_a_bad_one_lit
     assert max(shares[2:]) < 0.1
 
 
-def test_the_arm_that_a_new_one_is_like_decides_its_first_predictions():
+def test_the_arm_that_a_new_one_is_like_decides_its_first_predictions(monkeypatch):
+    monkeypatch.setitem(WORTH, "mail", 0.9)
+    monkeypatch.setitem(WORTH, "call", 0.1)
     chooser = policy()
     drive(chooser, 0, 250)
     chooser.add_arm("chat", like="mail")

@@ -418,6 +418,38 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
 
 
 @_in_tables(
+    "gp-bandit-marginals-changing-arms",
+    sees="all released sums of two blocks, between which every arm is retired and replaced by a new one",
+    neighbours="one user's rewards from lowest to highest, for a retired arm and for a new one",
+    share=0.06,
+)
+def _changing_arms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Return log likelihood ratios of the sums before and after a change of all arms.
+
+    Every person has one round in each block. A change that gave a user's rounds fresh epsilon, or left a
+    retired arm's rewards in later tables, would show in both.
+    """
+    policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
+    _tell_tables(policy, world, moving=False)
+    for arm in range(_ARMS):
+        policy.add_arm(_ARMS + arm, like=arm, minimum=0.5 / _ARMS, at=0.0)
+    for arm in range(_ARMS):
+        policy.retire_arm(arm, at=0.0)
+    own = np.arange(_ARMS)
+    offered = [[_ARMS + arm] for arm in range(_ARMS)]
+    # The first decision of the second block makes the release, after which the new arms are offered.
+    policy.publish(prior=True)
+    ids = policy.ask_batch({"place": 2 * own}, users=own.tolist(), available=offered).ids
+    policy.tell_batch(ids, np.full(_ARMS, float(world)))
+    mean, _ = policy.predict({"place": 2 * own})
+    centre = np.rint(UNITS * np.clip(mean.max(axis=1), *CENTRES)) / UNITS
+    policy.ask({"place": 0}, user="last")
+    sums = policy.released.reshape(-1, 3 * _ARMS)[:, :_ARMS] / UNITS
+    ratio = _told_apart(sums[0], -0.5, 0.5) / 2.0 + _told_apart(sums[1], -centre, 1.0 - centre) / 2.8
+    return np.asarray((1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+
+
+@_in_tables(
     "gp-bandit-marginals-census",
     sees="the released counts of a census",
     neighbours="one user's context moved",

@@ -56,8 +56,9 @@ known. The third is the deviation of miscounted users' rewards from the centre.
 SCORED = 1 << 22
 """Largest number of products of a feature and a weight in memory at the same time (32 MiB)."""
 
-LIKENESS = 0.9
-"""Prior correlation of a new arm's weights with the weights of the arm that it is said to be like."""
+LIKENESS = 0.7
+"""Prior correlation of a new arm's weights with the weights of the arm that it is said to be like.
+`python -m reproduction.tuning.arms_change` compares it with other numbers."""
 
 FIRST_STEPS, STEPS = 15, 5
 """Numbers of steps of expectation maximisation after the first release, and after each later one."""
@@ -227,7 +228,7 @@ class BlockReader:
         if not likes:
             return belief, weights
         scale = np.sqrt(belief.relevance.of_terms(belief.effects))[belief.effects.term_of]
-        evidence, identity = belief.evidence, np.eye(len(scale))
+        identity, precisions, shifts = np.eye(len(scale)), [], []
         for like in likes:
             if like is None:
                 mean = weights.mean.mean(axis=0) / scale
@@ -241,7 +242,9 @@ class BlockReader:
                 covariance = LIKENESS**2 * (half @ half.T) + (1.0 - LIKENESS**2) * identity
                 inverse = np.linalg.inv(covariance)
                 precision, shift = inverse - identity, inverse @ (LIKENESS * weights.mean[like] / scale)
-            evidence = evidence.beside(precision / scale / scale[:, None], shift / scale)
+            precisions.append(precision / scale / scale[:, None])
+            shifts.append(shift / scale)
+        evidence = belief.evidence.beside(np.stack(precisions), np.stack(shifts))
         weights = ArmWeights.of(belief.effects, evidence, belief.relevance)
         return replace(belief, evidence=evidence, mean=weights.mean), weights
 

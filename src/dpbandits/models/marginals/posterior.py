@@ -119,8 +119,8 @@ class Evidence:
         return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
     def beside(self, precision: FloatArray, shift: FloatArray) -> "Evidence":
-        """Return this evidence with one more arm, whose evidence is `precision` (m, m) and `shift` (m,)."""
-        return Evidence(np.concatenate([self.precision, precision[None]]), np.vstack([self.shift, shift]))
+        """Return this evidence with that of k more arms: `precision` (k, m, m) and `shift` (k, m)."""
+        return Evidence(np.concatenate([self.precision, precision]), np.concatenate([self.shift, shift]))
 
     def among(self, places: IntArray, weights: int) -> "Evidence":
         """Return this evidence as evidence about a larger set of weights, with precision zero for the new

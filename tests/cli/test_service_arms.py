@@ -1,0 +1,56 @@
+"""Commands that change the arms of a policy of a stopped service."""
+
+import json
+
+from dpbandits.service.core import Service
+
+ASKED = {
+    "name": "offers",
+    "population": "people",
+    "contexts": [{"name": "age", "type": "Range", "low": 18, "high": 90}],
+    "arms": ["mail", "call"],
+    "reward_range": [0, 1],
+    "horizon": 400,
+    "privacy": {"epsilon": 1, "delta": 1e-6},
+    "settings": {},
+}
+
+
+def begun(folder):
+    service = Service(folder)
+    try:
+        service.write(
+            lambda writes: service.ledger.open_account("people", privacy=promise_of(ASKED["privacy"]))
+        ).result()
+        service.begin_policy(dict(ASKED), "")
+    finally:
+        service.close()
+
+
+def promise_of(asked):
+    from dpbandits.service.budgets import promise_of as promised
+
+    return promised(asked)
+
+
+def test_arms_are_added_and_retired_once(command, tmp_path):
+    data = tmp_path / "data"
+    begun(data)
+    call = ["service", "add-arm", "offers", "chat", "--data", data, "--like", "call", "--minimum", 0.2]
+    one = command(*call)
+    change = json.loads(one.out)
+    assert (change["event"], change["arm"], change["like"], change["minimum"]) == (
+        "arm added",
+        "chat",
+        "call",
+        0.2,
+    )
+    again = command(
+        "service", "add-arm", "offers", "chat", "--data", data, "--like", "call", "--minimum", 0.2
+    )
+    assert json.loads(again.out) == change
+    retired = json.loads(command("service", "retire-arm", "offers", "mail", "--data", data).out)
+    assert retired["event"] == "arm retired"
+    refused = command("service", "retire-arm", "offers", "fax", "--data", data)
+    assert refused.status != 0
+    assert "no arm" in refused.err
