@@ -64,9 +64,8 @@ def kept_policy(reads: Reads, name: str) -> Kept:
 
 
 def _kept(row: tuple[Any, ...]) -> Kept:
-    first, (revision, made_at, changes) = row[:3], row[6:]
-    read = json.loads(row[3]), json.loads(row[4]), row[5], int(revision), made_at
-    return Kept(*first, *read, changes or "[]")
+    asked, settings, revision, changes = json.loads(row[3]), json.loads(row[4]), int(row[6]), row[8]
+    return Kept(row[0], row[1], row[2], asked, settings, row[5], revision, row[7], changes or "[]")
 
 
 def _built(
