@@ -12,3 +12,6 @@ export function decide<Choice extends Arm | Record<string, Arm> = Arm>(
 
 /** Every arm's expected reward, or chance, or every action's value. */
 export function scores(policy: any, context: Context, draw?: number): number[];
+
+/** The policy in a text, after checks of its sizes and scores; throws an Error that says what does not fit. */
+export function read(text: string): any;

@@ -65,13 +65,37 @@ function values({ low, high, rising, slopes, offsets }, outcomes) {
   return found.map((one, a) => offsets[a] + slopes[a] * one);
 }
 
-/** Scores of actions, with minus infinity for those beyond the limits of a column. */
-function within(limits, found) {
-  for (const { off } of limits) {
-    const least = Math.min(...off);
-    found = found.map((score, a) => (off[a] === least ? score : -Infinity));
+/** An end of bounds at a point: a number, one for each category, or a line in the column's own units. */
+function endAt(end, columns, point) {
+  if (typeof end === "number") return end;
+  const at = point[end.column];
+  if (end.ends) return end.ends[at];
+  const { low, high } = columns[end.column];
+  return end.at_zero + end.slope * (low + (high - low) * at);
+}
+
+/** Which actions are within the bounds of a column and, of these, nearest to its window. */
+function fits({ of, low, high, off }, columns, point) {
+  let found = (of ?? off).map(() => true);
+  if (of) {
+    const [least, most] = [Math.min(...of), Math.max(...of)];
+    const from = endAt(low, columns, point);
+    const [a, b] = [from, Math.max(from, endAt(high, columns, point))].map((x) => Math.min(Math.max(x, least), most));
+    found = of.map((value) => a <= value && value <= b);
+    const away = of.map((value) => Math.abs(value - (a + b) / 2));
+    if (!found.includes(true)) found = away.map((one) => one === Math.min(...away));
   }
-  return found;
+  if (!off) return found;
+  const nearest = Math.min(...off.filter((_, k) => found[k]));
+  return found.map((one, k) => one && off[k] === nearest);
+}
+
+/** Scores of actions, with minus infinity for those beyond the limits of a column. */
+function within({ columns, value }, context, found) {
+  const point = columns.map((column, j) => place(column, context[column.name ?? j]));
+  return value.limits
+    .map((limit) => fits(limit, columns, point))
+    .reduce((left, own) => left.map((score, k) => (own[k] ? score : -Infinity)), found);
 }
 
 /**
@@ -87,10 +111,45 @@ export function scores({ columns, rule, value }, context, draw) {
 /** The arm or action that the server gives to this person; null where the context cannot be read. */
 export function decide(policy, context, draw) {
   try {
-    const found = within(policy.value?.limits ?? [], scores(policy, context, draw));
+    const all = scores(policy, context, draw);
+    const found = policy.value?.limits ? within(policy, context, all) : all;
     return (policy.actions ?? policy.arms)[found.indexOf(Math.max(...found))];
   } catch (error) {
     if (error === UNREADABLE) return null;
     throw error;
   }
+}
+
+/**
+ * The policy in a text, after checking that it can decide, as `dpbandits.export.decisions.read` does: sizes of actions,
+ * values, limits and draws, and finite scores at the middle of its columns. Throws an Error that says what does not fit.
+ */
+export function read(text) {
+  const policy = JSON.parse(text);
+  const must = (holds, said) => {
+    if (!holds) throw new Error(`not an exported policy: ${said}`);
+  };
+  must(policy?.format === 1 && policy.kind === "dpbandits decisions", "another format or kind");
+  const { arms, columns, rule, actions, value } = policy;
+  must(Array.isArray(arms) && Array.isArray(columns) && rule?.type in RULES, "arms, columns or rule are missing");
+  must((actions === undefined) === (value === undefined), "actions without a value, or a value without actions");
+  if (value) {
+    const { low, high, slopes, offsets, rising, limits = [] } = value;
+    const lists = [slopes, offsets, ...limits.flatMap(({ of, off }) => [of, off].filter(Boolean))];
+    must([actions, ...lists].every((own) => own?.length === arms.length), "its value does not fit its actions");
+    must([low, high, ...lists.flat()].every(Number.isFinite), "its value or limits are not finite numbers");
+    const known = (group) => group.every((k) => Number.isInteger(k) && k >= 0 && k < arms.length);
+    must(rising.every((own) => known(own) && new Set(own).size === own.length), "rising does not fit its actions");
+    must(rule.type === "effects", "actions need the rule effects");
+  }
+  const sizes = rule.draws?.flatMap((draw) => [draw.length === arms.length, ...draw.map((arm) => arm.length)]) ?? [];
+  const size = rule.type === "kernel" ? rule.projection[0].length : rule.factors?.length;
+  must(sizes.every((one) => one === true || one === size), "a draw has another number of weights");
+  const middle = columns.map(({ name, values, low, high }, j) => [name ?? j, values ? values[0] : (low + high) / 2]);
+  for (const draw of rule.draws?.length ? [undefined, 0] : [undefined]) {
+    const found = scores(policy, Object.fromEntries(middle), draw);
+    must(found.length === arms.length && found.every(Number.isFinite), "scores are not one finite number for each arm");
+  }
+  must(decide(policy, Object.fromEntries(middle)) !== undefined, "it gives no action");
+  return policy;
 }

@@ -9,7 +9,7 @@ import { blake2b, hex } from "../src/blake2b.js";
 import { decided, pointOf, readContract, readPublished, shareOf } from "../src/contract.js";
 import { drawReport } from "../src/device.js";
 import { law } from "../src/law.js";
-import { decide } from "../src/decide.js";
+import { decide, read } from "../src/decide.js";
 
 globalThis.crypto ??= webcrypto; // Node 18 has it under another name
 
@@ -54,6 +54,10 @@ const ANSWERS = {
   law({ name, cells, epsilon }) {
     const { name: found, thresholds, entry } = law(name, cells, epsilon);
     return { name: found, thresholds, entry };
+  },
+  /** Number of actions of an exported policy that is read from a text. */
+  read({ text }) {
+    return { read: read(text).actions.length };
   },
   /** One payload from these bytes. */
   encode({ name, cells, epsilon, cell, positive, random }) {

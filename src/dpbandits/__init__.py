@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         Products,
         Range,
         Schema,
+        bounds,
         values,
     )
 
@@ -86,6 +87,7 @@ __all__ = [
     "__version__",
     "adapters",
     "audit",
+    "bounds",
     "budget",
     "central",
     "domains",
@@ -124,6 +126,7 @@ __getattr__, __dir__ = lazy(
             "Products",
             "Range",
             "Schema",
+            "bounds",
             "values",
         ),
     },

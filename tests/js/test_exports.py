@@ -10,7 +10,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central.tuning import KindName
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.export import decide_by, growthbook
 from dpbandits.export.decide import arm_scores
 from dpbandits.export.decisions import read
@@ -216,6 +216,59 @@ def test_actions_and_their_value_are_exported() -> None:
     ] == explored
     with pytest.raises(InvalidParameter, match="growthbook"):
         growthbook(exported, "prices")
+
+
+BOUNDS = dpb.bounds.Between(
+    "price",
+    low=dpb.bounds.ByCategory("region", {"north": 2.5, "south": 4, "west": 1}),
+    high=dpb.bounds.Line("age", at_zero=4.1, slope=0.03),
+)
+
+
+def test_an_exported_policy_keeps_to_its_bounds() -> None:
+    for explore in (None, dpb.Range(6, 8)):
+        published = numbers(value=dpb.values.Revenue(cost=1), bounds=BOUNDS, explore=explore).publish()
+        exported, columns = published.to_decisions(), people(200)
+        wanted, contexts = published.recommend_batch(columns), rows(columns)
+        clear = [
+            np.diff(np.sort(published.curve(one).value[published.curve(one).allowed])[-2:]).min(initial=1)
+            > CLOSE
+            for one in contexts
+        ]
+        answers = [[decide_by(read(exported), one) for one in contexts]]
+        answers += [by_javascript(exported, contexts)] if NODE is not None else []
+        for found in answers:
+            assert all(one == best for one, best, sure in zip(found, wanted, clear, strict=True) if sure)
+        for one, person in zip(wanted, contexts, strict=True):
+            assert one["price"] <= 4.1 + 0.03 * person["age"]
+
+
+def test_javascript_refuses_the_files_that_python_refuses() -> None:
+    told = json.loads(numbers(value=dpb.values.Revenue(cost=1), bounds=BOUNDS).publish().to_decisions())
+    value = told["value"]
+    broken = [
+        {**told, "format": 2},
+        {**told, "kind": "another"},
+        {name: one for name, one in told.items() if name != "actions"},
+        {name: one for name, one in told.items() if name != "value"},
+        {**told, "actions": told["actions"][1:]},
+        {**told, "value": {**value, "slopes": value["slopes"][1:]}},
+        {**told, "value": {**value, "rising": [[0, 0]]}},
+        {**told, "value": {**value, "rising": [[0, 99]]}},
+        {**told, "value": {**value, "offsets": [None] * len(value["offsets"])}},
+        {**told, "value": {**value, "limits": [{**value["limits"][0], "of": [1, 2]}]}},
+        {**told, "rule": {**told["rule"], "draws": [[[1.0]]]}},
+        {**told, "rule": {**told["rule"], "mean": told["rule"]["mean"][1:]}},
+    ]
+    for one in broken:
+        with pytest.raises(CorruptState):
+            read(json.dumps(one))
+    if NODE is not None:
+        questions = [{"what": "read", "text": json.dumps(one)} for one in (told, *broken)]
+        fine, *refused = asked(questions)
+        assert fine == {"read": len(told["actions"])}
+        assert all("refused" in one for one in refused)
+        assert sum(one["message"].startswith("not an exported policy") for one in refused) >= 10
 
 
 def test_an_exported_policy_keeps_to_its_window() -> None:

@@ -86,9 +86,24 @@ def test_decisions_over_http_keep_to_a_window_as_those_of_the_library_do(shop: C
     assert answered(shop.get("/v1/policies/prices"))["actions"] == PRICES | explored
 
 
+def test_named_bounds_over_http(shop: Caller) -> None:
+    bounds = {
+        "type": "Between",
+        "action": "price",
+        "low": 3,
+        "high": {"type": "ByCategory", "column": "region", "ends": [["north", 9], ["south", 9], ["west", 4]]},
+    }
+    begun(shop, actions=PRICES | {"bounds": bounds})
+    answers = [answered(shop.decide(f"v{number}", policy="prices"))["action"] for number in range(30)]
+    assert AGNES["region"] == "west"
+    assert {3.0, 4.0} == set(answers)
+
+
 @pytest.mark.parametrize(
     "actions",
     [
+        {**PRICES, "bounds": {"type": "Between", "action": "price", "low": 5, "high": 4}},
+        {**PRICES, "bounds": {"type": "Outcome"}},
         {**PRICES, "explore": {"price": [3, 2]}},
         {**PRICES, "explore": {"prize": [2, 3]}},
         {**PRICES, "step": {"price": [0, 1]}},

@@ -104,13 +104,44 @@ def _values(told: dict[str, Any], scores: list[float]) -> list[float]:
     return [a + b * score for a, b, score in zip(told["offsets"], told["slopes"], found, strict=True)]
 
 
-def _allowed(limits: list[dict[str, Any]], count: int) -> list[bool]:
-    """Return which of `count` actions are within the limits of all their columns."""
-    allowed = [True] * count
+def _end(end: Any, columns: list[dict[str, Any]], x: Point) -> float:
+    """Return an end of bounds at x: a number, one for every category, or a line in a column's own units."""
+    if not isinstance(end, dict):
+        return float(end)
+    column, at = columns[end["column"]], x[end["column"]]
+    if "ends" in end:
+        return float(end["ends"][int(at)])
+    return float(end["at_zero"] + end["slope"] * (column["low"] + (column["high"] - column["low"]) * at))
+
+
+def _allowed(limits: list[dict[str, Any]], columns: list[dict[str, Any]], x: Point) -> list[bool]:
+    """Return which actions are allowed at x, by the limits of their columns.
+
+    Values `of` a column lie from `low` to `high`; if none does, the nearest to the middle is allowed. Of
+    these, the ones with the least distance `off` from the window are allowed.
+    """
+    allowed: list[bool] = []
     for limit in limits:
-        least = min(limit["off"])
-        allowed = [fits and off == least for fits, off in zip(allowed, limit["off"], strict=True)]
+        of: list[float] = limit["of"] if "of" in limit else limit["off"]
+        fits = [True] * len(of)
+        if "of" in limit:
+            low, high = _end(limit["low"], columns, x), _end(limit["high"], columns, x)
+            low, high = (min(max(end, min(of)), max(of)) for end in (low, max(low, high)))
+            fits = [low <= value <= high for value in of]
+            if not any(fits):
+                away = [abs(value - (low + high) / 2.0) for value in of]
+                fits = [one == min(away) for one in away]
+        if "off" in limit:
+            least = min(off for off, one in zip(limit["off"], fits, strict=True) if one)
+            fits = [one and off == least for off, one in zip(limit["off"], fits, strict=True)]
+        allowed = [one and fit for one, fit in zip(allowed or fits, fits, strict=True)]
     return allowed
+
+
+def _point(policy: dict[str, Any], context: Any) -> Point:
+    """Return the coordinates of a context in the policy's columns."""
+    told = context if isinstance(context, dict) else dict(enumerate(context))
+    return [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])]
 
 
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
@@ -118,11 +149,7 @@ def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) ->
 
     Weights are the posterior mean, or the public draw with the number `draw`.
     """
-    told = context if isinstance(context, dict) else dict(enumerate(context))
-    x, rule = (
-        [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])],
-        policy["rule"],
-    )
+    x, rule = _point(policy, context), policy["rule"]
     if rule["type"] in ("kernel", "effects"):
         found = (_features if rule["type"] == "kernel" else _effects)(rule, x, draw)
         return _values(policy["value"], found) if "value" in policy else found
@@ -136,6 +163,6 @@ def decide_by(policy: dict[str, Any], context: Any, draw: int | None = None) -> 
     except _Unreadable:
         return None
     if "limits" in policy.get("value", {}):
-        allowed = _allowed(policy["value"]["limits"], len(found))
+        allowed = _allowed(policy["value"]["limits"], policy["columns"], _point(policy, context))
         found = [score if fits else -math.inf for score, fits in zip(found, allowed, strict=True)]
     return policy.get("actions", policy["arms"])[found.index(max(found))]

@@ -17,7 +17,7 @@ import numpy as np
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.export.decide import arm_scores
+from dpbandits.export.decide import arm_scores, decide_by
 from dpbandits.tables import Schema
 
 __all__ = ["chosen", "cut_at", "growthbook", "read", "written_policy"]
@@ -101,6 +101,10 @@ def read(text: str) -> dict[str, Any]:
             repeated = any(len(set(group)) < len(group) for group in told["rising"])
             if sizes != {n_arms} or not places <= set(range(n_arms)) or repeated or rule["type"] != "effects":
                 raise CorruptState("the policy's value does not fit its actions")
+            lists = [own[name] for own in told.get("limits", ()) for name in ("of", "off") if name in own]
+            if any(len(one) != n_arms for one in lists):
+                raise CorruptState("the policy's limits do not fit its actions")
+            decide_by(policy, middle)
         for place, node in enumerate(rule.get("nodes", ())):
             if "above" in node and not min(node["below"], node["above"]) > place:
                 raise CorruptState("a node of the policy's tree refers to itself or to an earlier node")

@@ -161,12 +161,13 @@ class ActionsRequest(_Strict):
     `value` of the outcome, such as {"type": "Revenue", "price": "price", "cost": 2}; and a `shape`, such as
     {"price": "decreasing"}. `explore` has the low and high end of the values among which decisions begin,
     such as {"price": [8, 12]}. `step` has the least and the most by which an end moves in a release, such as
-    {"price": [0, 2]}.
+    {"price": [0, 2]}. Named `bounds` are {"type": "Between", "action": "price", "low": 5, "high": 20}.
     """
 
     columns: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=3)]
     value: dict[str, Any] | None = None
     shape: dict[str, str] | None = None
+    bounds: dict[str, Any] | None = None
     explore: dict[str, Annotated[list[Number], Field(min_length=2, max_length=2)]] | None = None
     step: dict[str, Annotated[list[Number], Field(min_length=2, max_length=2)]] | None = None
 

@@ -112,7 +112,7 @@ def _built(
 
 def actions_of(asked: Mapping[str, Any]) -> Actions:
     """Return the actions that a request describes; raise InvalidParameter if they are invalid."""
-    names = ("value", "shape", "explore", "step")
+    names = ("value", "shape", "bounds", "explore", "step")
     given = {name: asked[name] for name in names if asked.get(name) is not None}
     return Actions.from_config({"schema": {"type": "Schema", "columns": asked["columns"]}, **given})
 

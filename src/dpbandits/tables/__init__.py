@@ -3,7 +3,8 @@
 - `Schema(**columns)` declares public columns: `Range(low, high)`, `Categories([...])`,
   `DateRange(first, last)` and `Cycle(period)`. It encodes the rows of a data frame as points. A column's
   `missing=` replaces missing values. `Schema.from_toml` reads a schema from text.
-- `Actions(schema, value=)` declares a grid of numbers to choose from; `values` has named values of an action.
+- `Actions(schema, value=)` declares a grid of numbers to choose from; `values` has named values of an
+  action, and `bounds` named bounds.
 - `Products(table, columns=, name=)` reads arms with public features.
 - `Schema.check(frame)` counts in a `TableCheck` how the cells of test data are read.
 - `files` reads delimited text, Parquet and Arrow in blocks. Columns other than numbers become
@@ -11,7 +12,7 @@
 """
 
 from dpbandits._lazy import lazy
-from dpbandits.tables import values
+from dpbandits.tables import bounds, values
 from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import ColumnCheck, TableCheck
 from dpbandits.tables.columns import Categories, Ordered, Range
@@ -30,6 +31,7 @@ __all__ = [
     "Range",
     "Schema",
     "TableCheck",
+    "bounds",
     "values",
 ]
 

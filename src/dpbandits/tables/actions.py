@@ -9,7 +9,7 @@ is the number of actions, n of contexts, and d of coordinates of an encoded cont
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.ties import first_best
+from dpbandits.tables.bounds import BOUNDS, Between, Both, checked_bounds, limits
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.frames import read_table
@@ -95,9 +96,9 @@ class Actions(Configured):
             (..., K) that returns values (..., K). Default: the outcome.
         shape: Shape of outcomes along columns with an order, as {"price": "decreasing"}. Predictions are
             sorted along them.
-        bounds: Public function of contexts: it gets a mapping from names of columns to arrays (n,) of
-            numbers or categories, and returns {"price": (low, high)} with numbers or arrays (n,). Between
-            steps, the nearest step to the middle is allowed.
+        bounds: Named bounds (`dpbandits.bounds`), or a public function of contexts. It gets a mapping from
+            names of columns to arrays (n,) of numbers or categories, and returns {"price": (low, high)} with
+            numbers or arrays (n,). Between steps, the nearest step to the middle is allowed.
         explore: Ranges around current values, as {"price": Range(8, 12)}; one range if one column has an
             order. Actions are chosen within them until a release says otherwise; see `tables.windows`. Where
             `bounds` exclude all of a window, the allowed values nearest to the window are chosen.
@@ -107,8 +108,10 @@ class Actions(Configured):
 
     Functions are called for many users at once. What they return for one row must not depend on other rows,
     on earlier calls or on anything else: otherwise one user's context could change another's answer.
-    They must not fail for any context or outcome in its range: an ask that they fail for takes no round, and
-    a batch fails as a whole. The statement lists this as an assumption.
+    Named bounds fail for nobody. A user for whom a function of bounds fails, or returns NaN or low > high, is
+    refused as if the context could not be read. A user for whom a function of the value fails gets the first
+    allowed action of the grid. Both rules read that user's context and releases alone, so they change nobody
+    else's answer.
 
     Raises:
         InvalidParameter: A column, a shape or the number of actions does not fit.
@@ -135,6 +138,7 @@ class Actions(Configured):
         "schema": Schema.from_config,
         "value": VALUES.read,
         "shape": dict,
+        "bounds": BOUNDS.read,
         "explore": lambda told: {name: Range(*ends) for name, ends in told.items()},
     }
 
@@ -396,6 +400,23 @@ class Actions(Configured):
         """Return the values (..., K) of outcomes (..., K), which are not sorted along the declared shape."""
         return replace(self, shape=None).valued(outcomes)
 
+    def surely_valued(self, means: FloatArray, low: float, high: float) -> FloatArray:
+        """Return values (..., K) of expected outcomes (..., K), clipped to the public range from low to high.
+
+        Where the function fails for a row, the first actions of the grid get the highest values of this row.
+
+        Raises:
+            InvalidParameter: The function fails for outcomes in the middle of their range: a public point.
+        """
+        means = np.clip(means, low, high)
+        try:
+            return self.valued(means)
+        except InvalidParameter:
+            self.valued(np.full(self.n_actions, 0.5 * (low + high)))
+            first = -np.arange(self.n_actions, dtype=np.float64)[None]
+            found = _by_halves(self.valued, means.reshape(-1, self.n_actions), first)
+            return np.asarray(found.reshape(means.shape))
+
     def shaped(self, means: FloatArray) -> FloatArray:
         """Return expected outcomes (..., K), sorted along the columns for which a shape is declared."""
         found = np.asarray(means, dtype=np.float64)
@@ -419,8 +440,7 @@ class Actions(Configured):
         Raises:
             InvalidParameter: The function of bounds fails, or does not return bounds of ordered columns.
         """
-        bounded = self.bounds is not None and self.contexts is not None
-        sides, ends = self._sides(contexts) if bounded else {}, window or {}
+        sides, ends = self._known_sides(contexts), window or {}
         if not sides and not ends:
             return None
         allowed = np.ones((len(contexts), self.n_actions), dtype=np.bool_)
@@ -438,6 +458,37 @@ class Actions(Configured):
                 within = off == off.min(axis=1, keepdims=True)
             allowed &= within
         return allowed
+
+    def bounded(self, contexts: FloatArray) -> BoolArray:
+        """Return True for encoded contexts (n, d) whose bounds can be computed (n,).
+
+        A function that fails for several rows is called for parts of them, down to single rows.
+        """
+        if self.bounds is None or self.contexts is None or isinstance(self.bounds, Between | Both):
+            return np.ones(len(contexts), dtype=np.bool_)
+
+        def fits(rows: FloatArray) -> BoolArray:
+            self._sides(rows)
+            return np.ones(len(rows), dtype=np.bool_)
+
+        return np.asarray(_by_halves(fits, contexts, np.zeros(1, dtype=np.bool_)))
+
+    def _known_sides(self, contexts: FloatArray) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Return `_sides`, with infinite bounds for contexts of simulated users for whom they fail."""
+        if self.bounds is None or self.contexts is None:
+            return {}
+        try:
+            return self._sides(contexts)
+        except InvalidParameter:
+            fits = self.bounded(contexts)
+            if not fits.any():
+                raise
+            found = self._sides(contexts[fits])
+        sides = {name: (np.full(len(fits), -np.inf), np.full(len(fits), np.inf)) for name in found}
+        for name, ends in found.items():
+            for side, end in zip(sides[name], ends, strict=True):
+                side[fits] = end
+        return sides
 
     def _sides(self, contexts: FloatArray) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Return the lower and upper bounds (n,) of every column that the function `bounds` restricts."""
@@ -465,6 +516,9 @@ class Actions(Configured):
         Outcomes are clipped to their range.
         """
         values = self.valued(np.clip(means, reward_range.low, reward_range.high))
+
+        """Return values (n, K) of predicted outcomes (n, K), clipped to their range; -inf beyond bounds."""
+        values = self.surely_valued(means, reward_range.low, reward_range.high)
         return values if allowed is None else np.where(allowed, values, -np.inf)
 
     def best(
@@ -534,13 +588,14 @@ class Actions(Configured):
         if len(contexts) != 1:
             raise InvalidData(f"curve: {len(contexts)} contexts, expected one")
         mean, sd = (part[0] for part in moments)
-        ends = np.stack([self.ranked(end, reward_range) for end in (mean - sd, mean + sd)])
+        low, high = reward_range.low, reward_range.high
+        ends = np.stack([self.valued(np.clip(end, low, high)) for end in (mean - sd, mean + sd)])
         allowed = self.allowed(contexts, window)
         return ActionCurve(
             actions=tuple(map(self.choice, range(self.n_actions))),
             outcome=mean,
             outcome_sd=sd,
-            value=self.ranked(mean, reward_range),
+            value=self.valued(np.clip(mean, low, high)),
             value_low=ends.min(axis=0),
             value_high=ends.max(axis=0),
             allowed=np.ones(self.n_actions, dtype=np.bool_) if allowed is None else allowed[0],
@@ -560,8 +615,12 @@ class Actions(Configured):
         object.__setattr__(found, "contexts", contexts)
         rng = np.random.default_rng(0)
         people = contexts.domain.sample(TRIED, rng)
+        if isinstance(self.bounds, Between | Both):
+            checked_bounds(self.bounds, contexts.columns)
         allowed = found.allowed(people)
         if allowed is not None:
+            if self.bounds is not None:
+                found._sides(people)  # raises if it fails for one of these
             for row in range(TRIED_ALONE):
                 if not np.array_equal(found.allowed(people[row : row + 1]), allowed[row : row + 1]):  # type: ignore[arg-type]
                     raise InvalidParameter(f"bounds: {ALONE}")
@@ -584,9 +643,10 @@ class Actions(Configured):
             InvalidParameter: The value or the bounds are a function of your own, which cannot be written as
                 JSON.
         """
-        if self.bounds is not None:
+        if self.bounds is not None and not isinstance(self.bounds, Configured):
             raise InvalidParameter(
-                "bounds: a function cannot be saved or sent: build the policy without bounds"
+                "bounds: a function cannot be saved or sent: pass named bounds, such as "
+                'bounds.Between("price", low=5, high=bounds.Line("income", 5, 10))'
             )
         if self.value is not None and not isinstance(self.value, Configured):
             raise InvalidParameter(
@@ -610,7 +670,7 @@ class Actions(Configured):
             window: Window of `explore` after the releases so far.
 
         Raises:
-            InvalidParameter: There are bounds, or the value has no name or is not linear in the outcome.
+            InvalidParameter: The value or bounds have no name, or the value is not linear in the outcome.
         """
         self.to_config()
         low, high = reward_range.low, reward_range.high
@@ -627,16 +687,27 @@ class Actions(Configured):
             rising += (rows if shape == "increasing" else rows[:, ::-1]).tolist()
         lines = {"slopes": slopes.tolist(), "offsets": (ends[0] - slopes * low).tolist()}
         value = {"low": low, "high": high, "rising": rising, **lines}
-        limits = [self._limit(name, window or {}) for name in self.schema.names]
-        if any(limits):
-            value["limits"] = [one for one in limits if one]
+        if found := self._limits(window or {}):
+            value["limits"] = found
         return {"actions": list(self.choices), "value": value}
 
-    def _limit(self, name: str, window: Window) -> dict[str, Any]:
-        """Return a column's limits in an exported policy: the distances of its values (K,) from the
-        window.
+    def _limits(self, window: Window) -> list[dict[str, Any]]:
+        """Return the limits of columns in an exported policy.
+
+        `of` has the values (K,) of a bounded column, `low` and `high` its bounds. `off` has the distances
+        (K,) of a column's values from the window.
         """
-        return {"off": distances(window, name, self.columns[name]).tolist()} if name in window else {}
+        if self.bounds is None or self.contexts is None:
+            bounds = {}
+        else:
+            bounds = limits(self.bounds, self.contexts.columns)  # type: ignore[arg-type] # to_config has checked
+        found = []
+        for name in self.schema.names:
+            one = {"of": self.columns[name].tolist(), **bounds[name]} if name in bounds else {}
+            if name in window:
+                one["off"] = distances(window, name, self.columns[name]).tolist()
+            found += [one] if one else []
+        return found
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Actions):
@@ -686,6 +757,17 @@ def _tried(value: Callable[..., Any], given: dict[str, Any], shape: tuple[int, .
     if not np.isfinite(found).all():
         raise InvalidParameter("value: the function returned NaN or an infinite number")
     return found
+
+
+def _by_halves(read: Callable[[Any], Any], rows: Any, failed: Any) -> Any:
+    """Return what a function returns for rows (n, ...), and `failed` (1, ...) for a row that it fails for."""
+    try:
+        return read(rows)
+    except InvalidParameter:
+        if len(rows) == 1:
+            return failed
+        half = len(rows) // 2
+        return np.concatenate([_by_halves(read, part, failed) for part in (rows[:half], rows[half:])])
 
 
 def _in_units(contexts: FloatArray, schema: Schema) -> dict[str, Any]:

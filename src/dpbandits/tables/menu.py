@@ -200,7 +200,8 @@ class Menu:
         if type(context) is dict:
             # Fast path for plain values, without an array for each. Any other value is read as in a table.
             with suppress(Exception):
-                return np.array([read(context[name]) for name, read in self._quick.items()])
+                point = np.array([read(context[name]) for name, read in self._quick.items()])
+                return point if self.actions is None else np.asarray(self._bounded(point[None])[0])
         if not _is_frame(context):
             return np.asarray(self.points([context])[0])
         count = _rows_of(context)
@@ -226,6 +227,13 @@ class Menu:
         points = _untold(self.contexts.points, table)
         # A caller may change the table while it is read: check the result, not the table.
         points[~np.isfinite(points).all(axis=1)] = np.nan
+        return self._bounded(points)
+
+    def _bounded(self, points: FloatArray) -> FloatArray:
+        """Return points (B, d), with NaN for users for whom a function of bounds of actions fails."""
+        if self.actions is not None and self.actions.bounds is not None:
+            known = np.flatnonzero(~np.isnan(points[:, 0]))
+            points[known[~self.actions.bounded(points[known])]] = np.nan
         return points
 
     def readable(self, contexts: object) -> tuple[FloatArray, BoolArray]:
@@ -240,7 +248,7 @@ class Menu:
         points = self.points(people)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
         if not known.any():
-            self.encode(people)
+            self._check_bounded(self.encode(people))
         return np.where(known[:, None], points, 0.0), known
 
     def encode(self, contexts: object) -> FloatArray:
@@ -306,7 +314,7 @@ class Menu:
                 f"the context is of type {kind.__name__}, expected a dict, a dataclass, a named tuple, a row "
                 f"of a table, or {len(self.contexts.names)} values in the schema's order"
             )
-        self.encode(context if _is_frame(context) else [context])
+        self._check_bounded(self.encode(context if _is_frame(context) else [context]))
         if available is None:
             raise InvalidData("the context changed while it was read: pass one that no other code changes")
         if self._ambiguous(available):
@@ -316,6 +324,10 @@ class Menu:
                 "if all arms are available"
             )
         raise InvalidData(f"available: expected a list of labels, at least one, of the {self.n_arms} arms")
+
+    def _check_bounded(self, points: FloatArray) -> None:
+        if self.actions is not None and not self.actions.bounded(points).any():
+            raise InvalidData("bounds: the function fails for this context, or low exceeds high there")
 
     def sets(self, points: FloatArray) -> FloatArray:
         """Return the decision sets of B users (B, K, d + 1): encoded contexts with every arm's code.

@@ -75,7 +75,7 @@ class ActionRule:
         if not self.clipped:
             return scores
         means = self.low + self.width * np.clip(0.5 + scores, 0.0, 1.0)
-        return np.asarray(self.actions.valued(means))
+        return np.asarray(self.actions.surely_valued(means, self.low, self.low + self.width))
 
     def masked(self, values: FloatArray, allowed: BoolArray | None) -> FloatArray:
         """Return values (n, ..., K) with -inf for actions that the mask (n, K) does not allow."""

@@ -46,7 +46,7 @@ def public_functions(names: Sequence[str]) -> Assumption:
     return unchecked(
         "public functions",
         f"The {listed} of actions: public functions that read no private data, only what they are given, "
-        "treat each user apart from all others, and fail for none.",
+        "and treat each user apart from all others.",
     )
 
 
