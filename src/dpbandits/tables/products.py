@@ -107,8 +107,18 @@ class Products:
         levels = np.floor(self.points * np.where(ordered, sizes, 1)).astype(np.int64)
         return tuple(map(tuple, np.minimum(levels, sizes - 1).tolist()))
 
-    def allowed(self, contexts: FloatArray) -> None:
-        """Return None, because every arm is allowed for every context."""
+    @property
+    def bounds(self) -> None:
+        """None: no arm is excluded by a context."""
+        return None
+
+    @property
+    def window(self) -> None:
+        """None: there is no window of arms, as `Actions(explore=)` has."""
+        return None
+
+    def allowed(self, contexts: FloatArray, window: None = None) -> None:
+        """Return None: every arm is allowed for every context."""
 
     def to_config(self) -> dict[str, Any]:
         """Return arms and encoded features as a JSON-ready dictionary."""
