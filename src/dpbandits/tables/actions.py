@@ -9,7 +9,7 @@ is the number of actions, n of contexts, and d of coordinates of an encoded cont
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
