@@ -218,10 +218,10 @@ def test_actions_and_their_value_are_exported() -> None:
         growthbook(exported, "prices")
 
 
-BOUNDS = dpb.bounds.Between(
+BOUNDS = dpb.bounds.Within(
     "price",
     low=dpb.bounds.ByCategory("region", {"north": 2.5, "south": 4, "west": 1}),
-    high=dpb.bounds.Line("age", at_zero=4.1, slope=0.03),
+    high=dpb.bounds.Linear("age", at_zero=4.1, slope=0.03),
 )
 
 

@@ -88,7 +88,7 @@ def test_decisions_over_http_keep_to_a_window_as_those_of_the_library_do(shop: C
 
 def test_named_bounds_over_http(shop: Caller) -> None:
     bounds = {
-        "type": "Between",
+        "type": "Within",
         "action": "price",
         "low": 3,
         "high": {"type": "ByCategory", "column": "region", "ends": [["north", 9], ["south", 9], ["west", 4]]},
@@ -102,7 +102,7 @@ def test_named_bounds_over_http(shop: Caller) -> None:
 @pytest.mark.parametrize(
     "actions",
     [
-        {**PRICES, "bounds": {"type": "Between", "action": "price", "low": 5, "high": 4}},
+        {**PRICES, "bounds": {"type": "Within", "action": "price", "low": 5, "high": 4}},
         {**PRICES, "bounds": {"type": "Outcome"}},
         {**PRICES, "explore": {"price": [3, 2]}},
         {**PRICES, "explore": {"prize": [2, 3]}},

@@ -7,7 +7,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
-from dpbandits.tables.bounds import Between, Both, ByCategory, Line
+from dpbandits.tables.bounds import Both, ByCategory, Linear, Within
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(20, 80), region=dpb.Categories(["north", "south"]), old=dpb.Categories([0, 1])
@@ -15,8 +15,8 @@ PEOPLE = dpb.Schema(
 GRID = dpb.Schema(price=dpb.Range(1, 9, steps=9), size=dpb.Ordered([1, 2, 4]))
 NAMED = Both(
     (
-        Between("price", low=ByCategory("region", {"north": 2, "south": 4}), high=Line("age", 3, 0.1)),
-        Between("size", high=2),
+        Within("price", low=ByCategory("region", {"north": 2, "south": 4}), high=Linear("age", 3, 0.1)),
+        Within("size", high=2),
     )
 )
 
@@ -40,13 +40,13 @@ def test_named_bounds_are_written_and_read():
     again = dpb.Actions.from_config(json.loads(json.dumps(actions.to_config())))
     assert again.bounds == NAMED
     assert again.to_config() == actions.to_config()
-    numbered = Between("price", high=ByCategory("old", {0: 5, 1: 6}))
+    numbered = Within("price", high=ByCategory("old", {0: 5, 1: 6}))
     told = json.loads(json.dumps(dpb.Actions(GRID, bounds=numbered).to_config()))
     assert dpb.Actions.from_config(told).bounds == numbered
 
 
 def test_ends_that_meet_at_a_context_never_exchange():
-    ends = Between("price", low=Line("age", 0.1, 0.3), high=Line("age", 0.1 + 0.2 - 0.2, 0.1 * 3))
+    ends = Within("price", low=Linear("age", 0.1, 0.3), high=Linear("age", 0.1 + 0.2 - 0.2, 0.1 * 3))
     ages = np.linspace(20, 80, 10_001)
     low, high = ends({"age": ages})["price"]
     assert (low <= high).all()
@@ -55,15 +55,15 @@ def test_ends_that_meet_at_a_context_never_exchange():
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (lambda: Between("price", low="5"), "low"),
-        (lambda: Between("price", high=float("nan")), "high"),
-        (lambda: Between(3), "action"),
-        (lambda: Line("age", 1, float("inf")), "slope"),
+        (lambda: Within("price", low="5"), "low"),
+        (lambda: Within("price", high=float("nan")), "high"),
+        (lambda: Within(3), "action"),
+        (lambda: Linear("age", 1, float("inf")), "slope"),
         (lambda: ByCategory("region", {}), "ends"),
         (lambda: ByCategory("region", {"north": "2"}), "ends"),
         (lambda: Both(()), "parts"),
-        (lambda: Both((Between("price"), Between("price", low=2))), "parts"),
-        (lambda: Both((Line("age", 1, 1),)), "parts"),
+        (lambda: Both((Within("price"), Within("price", low=2))), "parts"),
+        (lambda: Both((Linear("age", 1, 1),)), "parts"),
     ],
 )
 def test_ends_that_do_not_fit_are_refused(build, said):
@@ -74,14 +74,14 @@ def test_ends_that_do_not_fit_are_refused(build, said):
 @pytest.mark.parametrize(
     "bounds",
     [
-        Between("prize", low=2),
-        Between("price", low=Line("income", 1, 1)),
-        Between("price", low=Line("region", 1, 1)),
-        Between("price", low=ByCategory("age", {20: 1})),
-        Between("price", low=ByCategory("region", {"north": 2})),
-        Between("price", low=ByCategory("region", {"north": 2, "south": 3, "west": 4})),
-        Between("price", low=7.999, high=Line("age", 0, 0.1)),  # crosses at the age of 80 only
-        Between("price", low=ByCategory("region", {"north": 2, "south": 7}), high=Line("age", 0, 0.3)),
+        Within("prize", low=2),
+        Within("price", low=Linear("income", 1, 1)),
+        Within("price", low=Linear("region", 1, 1)),
+        Within("price", low=ByCategory("age", {20: 1})),
+        Within("price", low=ByCategory("region", {"north": 2})),
+        Within("price", low=ByCategory("region", {"north": 2, "south": 3, "west": 4})),
+        Within("price", low=7.999, high=Linear("age", 0, 0.1)),  # crosses at the age of 80 only
+        Within("price", low=ByCategory("region", {"north": 2, "south": 7}), high=Linear("age", 0, 0.3)),
     ],
 )
 def test_bounds_are_checked_for_every_context_at_construction(bounds):

@@ -161,7 +161,7 @@ class ActionsRequest(_Strict):
     `value` of the outcome, such as {"type": "Revenue", "price": "price", "cost": 2}; and a `shape`, such as
     {"price": "decreasing"}. `explore` has the low and high end of the values among which decisions begin,
     such as {"price": [8, 12]}. `step` has the least and the most by which an end moves in a release, such as
-    {"price": [0, 2]}. Named `bounds` are {"type": "Between", "action": "price", "low": 5, "high": 20}.
+    {"price": [0, 2]}. Named `bounds` are {"type": "Within", "action": "price", "low": 5, "high": 20}.
     """
 
     columns: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=3)]

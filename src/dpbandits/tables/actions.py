@@ -23,7 +23,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.ties import first_best
-from dpbandits.tables.bounds import BOUNDS, Between, Both, checked_bounds, limits
+from dpbandits.tables.bounds import BOUNDS, Both, Within, checked_bounds, limits
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.frames import read_table
@@ -464,7 +464,7 @@ class Actions(Configured):
 
         A function that fails for several rows is called for parts of them, down to single rows.
         """
-        if self.bounds is None or self.contexts is None or isinstance(self.bounds, Between | Both):
+        if self.bounds is None or self.contexts is None or isinstance(self.bounds, Within | Both):
             return np.ones(len(contexts), dtype=np.bool_)
 
         def fits(rows: FloatArray) -> BoolArray:
@@ -615,7 +615,7 @@ class Actions(Configured):
         object.__setattr__(found, "contexts", contexts)
         rng = np.random.default_rng(0)
         people = contexts.domain.sample(TRIED, rng)
-        if isinstance(self.bounds, Between | Both):
+        if isinstance(self.bounds, Within | Both):
             checked_bounds(self.bounds, contexts.columns)
         allowed = found.allowed(people)
         if allowed is not None:
@@ -646,7 +646,7 @@ class Actions(Configured):
         if self.bounds is not None and not isinstance(self.bounds, Configured):
             raise InvalidParameter(
                 "bounds: a function cannot be saved or sent: pass named bounds, such as "
-                'bounds.Between("price", low=5, high=bounds.Line("income", 5, 10))'
+                'bounds.Within("price", low=5, high=bounds.Linear("income", 5, 10))'
             )
         if self.value is not None and not isinstance(self.value, Configured):
             raise InvalidParameter(

@@ -4,10 +4,10 @@ A bound is called with the context columns by name, arrays (n,), and returns {"p
 arrays (n,). A function of your own does so as well, but only named bounds can be saved, sent to a service or
 exported.
 
-    Between("price", low=5, high=20)
-    Between("price", low=Line("income", at_zero=5, slope=10))
-    Between("price", high=ByCategory("segment", {"new": 12, "old": 20}))
-    Both(Between("price", ...), Between("discount", ...))
+    Within("price", low=5, high=20)
+    Within("price", low=Linear("income", at_zero=5, slope=10))
+    Within("price", high=ByCategory("segment", {"new": 12, "old": 20}))
+    Both(Within("price", ...), Within("discount", ...))
 
 Named bounds are checked for every possible context when a policy is built, so that they fail for none.
 """
@@ -25,7 +25,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Range
 
-__all__ = ["BOUNDS", "Between", "Both", "ByCategory", "Line", "checked_bounds", "limits"]
+__all__ = ["BOUNDS", "Both", "ByCategory", "Linear", "Within", "checked_bounds", "limits"]
 
 BOUNDS: Registry[Any] = Registry("bounds of actions")
 """Registry of bounds and of their ends."""
@@ -35,9 +35,9 @@ def _finite(value: Any, name: str) -> float:
     return number(value, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
 
 
-@BOUNDS.add("Line")
+@BOUNDS.add("Linear")
 @dataclass(frozen=True)
-class Line(Configured):
+class Linear(Configured):
     """An end of bounds that is linear in a range of the context: at_zero + slope x column.
 
     Args:
@@ -105,37 +105,37 @@ def _end(told: Any) -> Any:
     return BOUNDS.read(told) if isinstance(told, Mapping) else told
 
 
-@BOUNDS.add("Between", low=_end, high=_end)
+@BOUNDS.add("Within", low=_end, high=_end)
 @dataclass(frozen=True)
-class Between(Configured):
+class Within(Configured):
     """Bounds of one column of actions.
 
     Args:
         action: Name of the action column.
-        low, high: Ends: numbers, `Line` or `ByCategory`. Default: the end of the grid.
+        low, high: Ends: numbers, `Linear` or `ByCategory`. Default: the end of the grid.
 
     Raises:
         InvalidParameter: An end is anything else.
 
     Example:
-        >>> found = Between("price", low=5, high=Line("income", 5, 10))({"income": np.array([0.0, 1.0])})
+        >>> found = Within("price", low=5, high=Linear("income", 5, 10))({"income": np.array([0.0, 1.0])})
         >>> [end.tolist() for end in found["price"]]
         [[5.0, 5.0], [5.0, 15.0]]
     """
 
     action: str
-    low: float | Line | ByCategory = -LARGEST
-    high: float | Line | ByCategory = LARGEST
+    low: float | Linear | ByCategory = -LARGEST
+    high: float | Linear | ByCategory = LARGEST
 
     def __post_init__(self) -> None:
-        an(self.action, str, name="action", pass_='Between("price", low=5)')
+        an(self.action, str, name="action", pass_='Within("price", low=5)')
         for name in ("low", "high"):
             end = getattr(self, name)
-            if not isinstance(end, Line | ByCategory):
+            if not isinstance(end, Linear | ByCategory):
                 assign(self, **{name: _finite(end, name)})
 
     @property
-    def parts(self) -> tuple["Between", ...]:
+    def parts(self) -> tuple["Within", ...]:
         """This one."""
         return (self,)
 
@@ -160,17 +160,17 @@ class Both(Configured):
         parts: Bounds of each column.
 
     Raises:
-        InvalidParameter: A part is not `Between`, or two have the same column.
+        InvalidParameter: A part is not `Within`, or two have the same column.
     """
 
-    parts: tuple[Between, ...]
+    parts: tuple[Within, ...]
 
     def __post_init__(self) -> None:
         given: Any = self.parts
         parts = tuple(given) if isinstance(given, tuple | list) else ()
-        names = [one.action for one in parts if isinstance(one, Between)]
+        names = [one.action for one in parts if isinstance(one, Within)]
         if not parts or len(set(names)) < len(parts):
-            raise InvalidParameter("parts: expected a list of Between(...) of different columns")
+            raise InvalidParameter("parts: expected a list of Within(...) of different columns")
         assign(self, parts=parts)
 
     def __call__(self, people: Mapping[str, Any]) -> dict[str, tuple[FloatArray, FloatArray]]:
@@ -178,7 +178,7 @@ class Both(Configured):
         return {name: ends for one in self.parts for name, ends in one(people).items()}
 
 
-def checked_bounds(bounds: Between | Both, contexts: Mapping[str, Column]) -> None:
+def checked_bounds(bounds: Within | Both, contexts: Mapping[str, Column]) -> None:
     """Check named bounds for every possible context.
 
     Both ends are linear in a range and constant for a category. So it suffices to compare them at the ends of
@@ -191,7 +191,7 @@ def checked_bounds(bounds: Between | Both, contexts: Mapping[str, Column]) -> No
     for one in bounds.parts:
         corners: dict[str, list[Any]] = {}
         for end in (one.low, one.high):
-            if isinstance(end, Line | ByCategory):
+            if isinstance(end, Linear | ByCategory):
                 corners[end.column] = _corners(end, contexts.get(end.column))
         rows = list(itertools.product(*corners.values()))
         people = {name: np.array([row[j] for row in rows]) for j, name in enumerate(corners)}
@@ -200,24 +200,24 @@ def checked_bounds(bounds: Between | Both, contexts: Mapping[str, Column]) -> No
             raise InvalidParameter(f"bounds: low exceeds high for some contexts, for {one.action!r}")
 
 
-def _corners(end: Line | ByCategory, column: Column | None) -> list[Any]:
+def _corners(end: Linear | ByCategory, column: Column | None) -> list[Any]:
     """Return the values of a context column at which an end has its extremes."""
-    if isinstance(end, Line) and isinstance(column, Range):
+    if isinstance(end, Linear) and isinstance(column, Range):
         return [column.low, column.high]
     if isinstance(end, ByCategory) and isinstance(column, Categories):
         if set(end.ends) != set(column.values):
             raise InvalidParameter(f"bounds: expected one end for each category of {end.column!r}")
         return list(column.values)
-    wanted = "Range" if isinstance(end, Line) else "Categories"
+    wanted = "Range" if isinstance(end, Linear) else "Categories"
     raise InvalidParameter(f"bounds: there is no context column {end.column!r} with {wanted}")
 
 
-def limits(bounds: Between | Both, contexts: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+def limits(bounds: Within | Both, contexts: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     """Return the ends of every bounded column as fields of an exported policy: numbers, or as `exported`."""
     names = list(contexts)
 
-    def told(end: float | Line | ByCategory) -> Any:
-        if isinstance(end, Line | ByCategory):
+    def told(end: float | Linear | ByCategory) -> Any:
+        if isinstance(end, Linear | ByCategory):
             return end.exported(names.index(end.column), contexts[end.column])
         return end
 
