@@ -8,7 +8,7 @@ import pytest
 
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds import PRICE_WORLDS
-from reproduction.studies import prices
+from reproduction.studies import prices, prices_logs
 from reproduction.tuning import prices as tuning
 from reproduction.tuning.price_worlds import FAMILIES, made
 
@@ -43,6 +43,21 @@ def test_reported_seeds_are_not_those_of_tuning():
     main = [row for row in rows if row["setting"] == "main"]
     assert [row["world"] for row in main] == list(PRICE_WORLDS)
     assert all(len(row["seeds"]) == 20 for row in main)
+
+
+def test_a_peaked_log_keeps_what_was_aimed_at_on_seeds_that_were_not_tuned_on():
+    rows = json.loads((RESULTS / "prices-logs.json").read_text())["rows"]
+    report = {(row["world"], row["log"]): row for row in rows if row["group"] == "report"}
+    assert list(report) == [(world, log) for world in prices_logs.REPORTED for log in prices_logs.LOGS]
+    assert all(len(row["seeds"]) == 20 and min(row["seeds"]) >= 7_310_000 for row in report.values())
+    assert report["price-1", "peaked"]["share"] >= 0.97
+    bounds = [row for row in rows if row["group"] == "bounds"]
+    assert len(bounds) == len(prices_logs.TUNED) * len(prices_logs.BOUNDS)
+    assert max(seed for row in bounds for seed in row["seeds"]) < FIRST_REPORT_SEED
+
+
+def test_a_log_is_learned_from_in_the_study():
+    assert 0.5 < prices_logs.share_of(PRICE_WORLDS["price-1"], "peaked", seed=1)[0] < 1.0
 
 
 def test_changed_constants_are_put_back():

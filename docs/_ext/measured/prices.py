@@ -110,3 +110,18 @@ def prices_seconds() -> Markdown:
     """Say what a run takes."""
     most = max(row["policies"]["actions"]["seconds"] for row in _rows("main"))
     return Markdown(f"A run of 10,000 people takes at most {most:.1f} CPU seconds, on average over seeds.")
+
+
+def prices_logs() -> Markdown:
+    """Show what functions keep that were learned from logs."""
+    names = ("uniform", "peaked", "ignored", "open")
+    rows = {(r["world"], r["log"]): r for r in load("prices-logs")["rows"] if r["group"] == "report"}
+    lines = [
+        [
+            f"`{world}`",
+            f"{rows[world, 'peaked']['fixed']:.3f}",
+            *(pm(rows[world, name]["share"], rows[world, name]["share_se"], digits=3) for name in names),
+        ]
+        for world in dict.fromkeys(world for world, _ in rows)
+    ]
+    return table(["world", "best number for all", *(f"`{name}`" for name in names)], lines)
