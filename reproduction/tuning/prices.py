@@ -51,12 +51,21 @@ class Change(NamedTuple):
 
 RELEASE = action_release.ActionRelease
 PRIOR = np.array([[0.02, 0.06, 0.01], [0.007, 0.014, 0.002], [0.001, 0.001, 0.0]])
-"""Prior variances of the first values."""
+"""Prior variances of the first values; further columns of the constant are those of products."""
+
+PSEUDO = np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])
+"""Pseudo-counts of the first values."""
+
+
+def _counts(every: float = 1.0) -> Change:
+    """Multiply all first pseudo-counts."""
+    return Change(actions, "PSEUDO_COUNTS", np.hstack([every * PSEUDO, actions.PSEUDO_COUNTS[:, 3:]]))
 
 
 def _prior(every: float = 1.0, *, one_column: float = 1.0) -> Change:
     """Multiply all first prior variances, and those of terms with one column of contexts."""
-    return Change(actions, "PRIOR_VARIANCES", every * PRIOR * np.array([[1.0], [one_column], [1.0]]))
+    found = every * PRIOR * np.array([[1.0], [one_column], [1.0]])
+    return Change(actions, "PRIOR_VARIANCES", np.hstack([found, actions.PRIOR_VARIANCES[:, 3:]]))
 
 
 def _release(attribute: str, value: Any) -> Change:
@@ -65,7 +74,7 @@ def _release(attribute: str, value: Any) -> Change:
 
 FIRST_VALUES = (
     _prior(),
-    Change(actions, "PSEUDO_COUNTS", np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])),
+    _counts(),
     Change(RELEASE, "thompson_scale", 0.6),
     _release("PEOPLE", 400.0),
     _release("CAUTION", 0.3),
@@ -85,10 +94,7 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
     "one column: prior variances times .15": (_prior(one_column=0.15),),
     "prior variances times .2": (_prior(0.2),),
     SMALLER: (_prior(0.4),),
-    f"{SMALLER}, pseudo-counts times 3": (
-        _prior(0.4),
-        Change(actions, "PSEUDO_COUNTS", FIRST_VALUES[1].value * 3.0),
-    ),
+    f"{SMALLER}, pseudo-counts times 3": (_prior(0.4), _counts(3.0)),
     f"{SMALLER}, first block of 250 people": (_prior(0.4), _release("PEOPLE", 250.0)),
     f"{SMALLER}, more caution where noise is large": (
         _prior(0.4),

@@ -43,6 +43,10 @@ def test_reported_seeds_are_not_those_of_tuning():
     main = [row for row in rows if row["setting"] == "main"]
     assert [row["world"] for row in main] == list(PRICE_WORLDS)
     assert all(len(row["seeds"]) == 20 for row in main)
+    assert {row["setting"] for row in rows} == set(prices.SETTINGS)
+    for row in rows:
+        assert row["world"] in prices.worlds_in(row["setting"])
+        assert len(row["seeds"]) == prices.SETTINGS[row["setting"]].seeds
 
 
 def test_a_peaked_log_keeps_what_was_aimed_at_on_seeds_that_were_not_tuned_on():
