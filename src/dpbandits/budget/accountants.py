@@ -20,10 +20,8 @@ The rule
 --------
 1. *Undecided.* While all charges are pure, their epsilons are added. They may reach the account's epsilon.
 2. *Decision.* The first charge that is not pure decides which accountant the account uses from then on. It
-is
-   the first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The earlier pure charges stay
-       added
-   up by their epsilons, E in total. The accountant proves (epsilon - E, delta) for everything else.
+   is the first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The earlier pure charges stay
+   added up by their epsilons, E in total. The accountant proves (epsilon - E, delta) for everything else.
 3. *After the decision* a charge is admitted if the sums since the decision stay within one of the
    accountant's limits:
 
@@ -44,10 +42,11 @@ delta that `gaussian` reserves for distances and for other charges (.1% of mu^2)
 added up by their epsilons. Of a mixed sequence fewer charges may be admitted than by one of the accountants
 alone.
 
-Why the guarantee holds ----------------------- Charges may be chosen adaptively. The next mechanism and its
-cost may depend on earlier releases and on public facts, and not otherwise on raw data. Fix two neighbours,
-under which transcripts of all outputs have the laws P and P'. The guarantee is P(S) <= e^epsilon P'(S) +
-delta for every set S of transcripts.
+Why the guarantee holds
+-----------------------
+Charges may be chosen adaptively. The next mechanism and its cost may depend on earlier releases and on
+public facts, and not otherwise on raw data. Fix two neighbours, under which transcripts of all outputs have
+the laws P and P'. The guarantee is P(S) <= e^epsilon P'(S) + delta for every set S of transcripts.
 
 *Pure charges before the decision.* Their mechanisms may continue after it (an interactive policy). Let E be
 the sum of their epsilons at the decision; the transcript until then determines it. Write the density of a

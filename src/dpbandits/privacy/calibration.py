@@ -6,8 +6,7 @@ Calibration errs on the safe side. A search aims slightly below delta and return
 bracket, so that the scale found has a delta of at most the one asked for. Arguments are epsilon in (0, 50],
 delta in [1e-15, 1), and `sensitivity` > 0: the largest Euclidean distance between the outputs of two
 neighbouring data sets, over all releases that share the promise. Values outside these ranges raise
-`InvalidParameter`.
-`dpbandits.privacy.certificates` states what noise of a given scale proves.
+`InvalidParameter`. `dpbandits.privacy.certificates` states what noise of a given scale proves.
 
 Example:
     >>> from dpbandits.privacy.certificates import GaussianDP

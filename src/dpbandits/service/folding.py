@@ -5,8 +5,7 @@ A fold is the computation of a release: it adds a block's rounds and noise to a 
 1. **close**: pending rows of the block become missed, and this is committed. From here on the block does not
    change, and a reward for it is late.
 2. **claim**: in a store that processes share, the row of the policy's state is locked. Other processes skip
-a
-   locked row.
+   a locked row.
 3. **fold**: a `ServedBandit` reads the state and the later rounds and adds the noise, in the memory of this
    process and a private file.
 4. **keep**: one transaction writes the new position in the ledger, the new state and the published function,

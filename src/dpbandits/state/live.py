@@ -24,13 +24,15 @@ state names the log that was written before it, that log's number of records and
 older log is refused. With a `StateKey` every record is encrypted, and bound to its log and its place there.
 The number, kinds and lengths of records stay visible.
 
-Rollback detection ------------------ A ledger stores, besides the state's position, the end of the log: the
-log's position and its number of records. It stores no digest of users' data. The end is sent to the ledger
-at every close, and before an append if `WITNESSED_EVERY` records were not sent yet, because sending costs
-several times as much as an append. A log is on disk before its end is sent, so that no crash leaves a folder
-that is refused. A folder that was rolled back to fewer records than the ledger knows raises `ForkedState`.
-If the folder was never closed, a loss of the last `WITNESSED_EVERY` records is not detected. While the
-ledger cannot be reached, an append that has to send is refused; closing is not.
+Rollback detection
+------------------
+A ledger stores, besides the state's position, the end of the log: the log's position and its number of
+records. It stores no digest of users' data. The end is sent to the ledger at every close, and before an
+append if `WITNESSED_EVERY` records were not sent yet, because sending costs several times as much as an
+append. A log is on disk before its end is sent, so that no crash leaves a folder that is refused. A folder
+that was rolled back to fewer records than the ledger knows raises `ForkedState`. If the folder was never
+closed, a loss of the last `WITNESSED_EVERY` records is not detected. While the ledger cannot be reached, an
+append that has to send is refused; closing is not.
 """
 
 import re

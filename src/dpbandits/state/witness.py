@@ -11,9 +11,10 @@ digest with a secret salt.
 - `FileWitness(folder)`: an append-only file for each lineage, on another disk, mount or account than the
   ledger.
 
-Attacks on the connection ------------------------- A ledger writes a charge to its own disk, then reports it
-to the witness, and returns after both; the crash table is in `dpbandits.budget.sqlite`. An attacker who can
-stop, delay or refuse the witness's answers
+Attacks on the connection
+-------------------------
+A ledger writes a charge to its own disk, then reports it to the witness, and returns after both; the crash
+table is in `dpbandits.budget.sqlite`. An attacker who can stop, delay or refuse the witness's answers
 
 - **can stop** the programs that use the ledger. Without an answer no call succeeds, and nothing is released.
   Each interrupted call may leave one charge that is paid for and unused. Repeating the call under the same

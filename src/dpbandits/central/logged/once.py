@@ -7,8 +7,7 @@ disk before the next:
 
 1. The run gets a random name, stored in OUT.private.
 2. The ledger's account pays for everything at once, under that name. The charge holds the certificates of
-the
-   context histogram and the release; a bare account is charged the promise. See `cost_of_publishing`.
+   the context histogram and the release; a bare account is charged the promise. See `cost_of_publishing`.
 3. Noise is drawn, and all files of the release are written to OUT.private/release.
 4. The ledger witnesses the release's digest under that name, and OUT.private records it.
 5. OUT.private/release is renamed to OUT.

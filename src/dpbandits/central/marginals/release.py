@@ -46,8 +46,7 @@ Public data is read in equal levels, so with public data no range gets finer bin
 
 - Sensitivity: a round adds one to one bin of each of r histograms, or nothing if it was refused.
   Replacing it changes at most two bins per histogram by one: 2 r in L1, and 2 r k_0 if k_0 rounds of the
-      user
-  are in the census. The number of bins does not matter.
+  user are in the census. The number of bins does not matter.
 - Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly. The rate is smaller where this
   would exceed `GREATEST_RATE`, and then the loss is smaller too (`TableNoise.census_sensitivity`).
 - Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k. It

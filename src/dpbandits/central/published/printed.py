@@ -3,8 +3,8 @@ r"""Noise scales of Dubey2021 as printed, and the privacy that each of them real
 A scale is the sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, where Z has
 independent standard normal entries. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2. This
 is the same noise with sigma = sqrt(2) sigma_paper, so every printed scale here includes the factor sqrt(2).
-The symbols
-are:
+
+The symbols are:
 
 - alpha, beta: the paper's names for epsilon and delta; T: the number of rounds;
 - n = 1 + ceil(log2 T): the paper's number of nodes that contain a round;

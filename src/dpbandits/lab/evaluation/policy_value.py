@@ -12,13 +12,15 @@ In the table, row i of the log has a context x_i, an arm a_i, its reward y_i, an
 Rows of one cluster (a person, a family, a school) are dependent; different clusters are independent. The
 values are for evaluation on public or permitted data, and are not a release.
 
-Standard errors --------------- Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters
-c. T_c and W_c are the cluster's sums in numerator and denominator. If the method divides by the number of
-rows, W_c is the number of rows of the cluster. To first order in the deviations of the two means, the error
-of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta method*
-uses sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval. The
-influences of a difference of two values are the differences of their influences, cluster by cluster, so
-variance that both policies share cancels.
+Standard errors
+---------------
+Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. T_c and W_c are the cluster's
+sums in numerator and denominator. If the method divides by the number of rows, W_c is the number of rows of
+the cluster. To first order in the deviations of the two means, the error of R is the sum of the influences
+psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta method* uses sqrt(G / (G - 1) sum_c
+psi_c^2) as the standard error and normal quantiles for the interval. The influences of a difference of two
+values are the differences of their influences, cluster by cluster, so variance that both policies share
+cancels.
 
 The *bootstrap* draws G clusters with replacement. It uses the standard deviation and the quantiles of the
 ratio over its draws. It costs `draws` passes over the clusters. It is used if the delta method may be

@@ -21,11 +21,13 @@ A world's share is its mean over users and noise. Every world is run twice, with
 The share of the next world after W worlds lies within m -+ f t sqrt(b + s/W + d^2 r). Few worlds estimate b
 and v poorly. So b/r and v/r are shrunk towards their means along the curve and towards typical values.
 
-Constants --------- `reproduction/tuning/plan_constants.py` chose `OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`,
-`OF_TABLES` and `WITHIN` on the worlds of `reproduction/tuning/plan_tuning`. It takes the b, d and f with the
-narrowest median interval, under the condition that the intervals cover 94% of the shares. The f that is used
-in each world is chosen on the other worlds. 94% is more than `LEVEL`, because these worlds are few and
-users' worlds differ from them. For facts with rates, only true shares that are known to .05 are judged.
+Constants
+---------
+`reproduction/tuning/plan_constants.py` chose `OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES` and `WITHIN`
+on the worlds of `reproduction/tuning/plan_tuning`. It takes the b, d and f with the narrowest median
+interval, under the condition that the intervals cover 94% of the shares. The f that is used in each world is
+chosen on the other worlds. 94% is more than `LEVEL`, because these worlds are few and users' worlds differ
+from them. For facts with rates, only true shares that are known to .05 are judged.
 `reproduction/studies/plan.py` measures the coverage on other worlds.
 """
 
