@@ -448,7 +448,7 @@ class Actions(Configured):
             own = self.columns[name]
             within = np.ones((1, self.n_actions), dtype=np.bool_)
             if name in sides:
-                low, high = (np.clip(side, own.min(), own.max()) for side in sides[name])
+                low, high = (np.minimum(np.maximum(side, own[0]), own[-1]) for side in sides[name])
                 within = (own >= low[:, None]) & (own <= high[:, None])
                 distance = np.abs(own - (low + high)[:, None] / 2.0)
                 nearest = distance == distance.min(axis=1, keepdims=True)

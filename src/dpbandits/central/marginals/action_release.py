@@ -327,8 +327,11 @@ class ActionRelease(MarginalRelease):
         actions = self._setup.actions
         if actions.bounds is None and window is None:
             return available
+        if available is None:
+            within = np.take_along_axis(actions.allowed(contexts, window), codes, axis=1)
+            return np.asarray(within | ~within.any(axis=1, keepdims=True))
         marked = np.zeros((len(codes), actions.n_actions), dtype=np.bool_)
-        np.put_along_axis(marked, codes, True if available is None else available, axis=1)
+        np.put_along_axis(marked, codes, available, axis=1)
         found = actions.offered(contexts, marked, window=window)
         return np.asarray(np.take_along_axis(found, codes, axis=1))
 
