@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -107,18 +107,16 @@ class Products:
         levels = np.floor(self.points * np.where(ordered, sizes, 1)).astype(np.int64)
         return tuple(map(tuple, np.minimum(levels, sizes - 1).tolist()))
 
-    @property
-    def bounds(self) -> None:
-        """None: no arm is excluded by a context."""
-        return None
-
-    @property
-    def window(self) -> None:
-        """None: there is no window of arms, as `Actions(explore=)` has."""
-        return None
+    # A release of marginal tables asks the following of products as of `Actions`.
+    bounds: ClassVar[None] = None
+    window: ClassVar[None] = None
+    functions: ClassVar[list[str]] = []
 
     def allowed(self, contexts: FloatArray, window: None = None) -> None:
-        """Return None: every arm is allowed for every context."""
+        """Return None, because every arm is allowed for every context."""
+
+    def reach(self, window: None) -> None:
+        """Return None: no window bounds the arms."""
 
     def to_config(self) -> dict[str, Any]:
         """Return arms and encoded features as a JSON-ready dictionary."""

@@ -85,6 +85,3 @@ class ProductRelease(ActionRelease):
     def can_change(self) -> str | None:
         """Return the reason why arms cannot be added or retired."""
         return "its arms are products of a table, which is fixed"
-
-    def _functions(self) -> list[str]:
-        return []
