@@ -67,6 +67,7 @@ COSTLY = (
     "gp-bandit-marginals-actions",
     "explore-then-commit-marginals-actions",
     "gp-bandit-marginals-changing-arms",
+    "gp-bandit-marginals-products",
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-marginals-one-vector",

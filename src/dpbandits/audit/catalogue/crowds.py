@@ -23,6 +23,7 @@ from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import CENTRES
 from dpbandits.central.marginals.noise import CONTEXT_SHARE
+from dpbandits.central.marginals.product_release import TOLD_ALONE
 from dpbandits.central.marginals.release import UNITS
 from dpbandits.domains import Box
 from dpbandits.models.kernels import Indicator
@@ -31,7 +32,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.cell_sums import CENTRED
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from dpbandits.tables import Actions, Categories, Range, Schema
+from dpbandits.tables import Actions, Categories, Products, Range, Schema
 from dpbandits.tables.values import Net
 
 __all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "next_ask", "tell_everyone"]
@@ -507,6 +508,45 @@ def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int
     moved = _told_apart(counts, np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=1)
     told = _told_apart(sums / UNITS, np.array([-0.5, 0.0]), np.array([0.0, 0.5])).sum(axis=1)
     ratio = (1.0 - CONTEXT_SHARE) * told + 0.5 * CONTEXT_SHARE * moved
+    return np.asarray(epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "gp-bandit-marginals-products",
+    sees="all released sums, those of arms included, and counts",
+    neighbours="one user's context and product replaced, and the reward from lowest to highest",
+)
+def _products(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Return log likelihood ratios of one block of a policy with products, which has a table of arms.
+
+    Each person has two levels of the context and two products, one in each world, in separate bins.
+    """
+    levels, count = Categories(list(range(2 * _ARMS))), 2 * _ARMS
+    shop = Products(
+        {"name": [f"p{k}" for k in range(count)], "kind": list(range(count))}, columns=Schema(kind=levels)
+    )
+    policy = GPBandit(
+        contexts=Schema(place=levels),
+        arms=shop,
+        reward_range=(0.0, 1.0),
+        horizon=1 + int(count * TOLD_ALONE / epsilon) + count,
+        privacy=JointDP(epsilon=epsilon),
+        seed=seed,
+        noise=noise,
+        tuning=GPTuning(release="marginals", blocks=[_ARMS]),
+    )
+    own = 2 * np.arange(_ARMS) + world
+    offered = np.eye(count, dtype=np.bool_)[own]
+    ids = policy.ask_batch({"place": own}, users=list(range(_ARMS)), available=offered).ids
+    policy.tell_batch(ids, np.full(_ARMS, float(world)))
+    policy.ask({"place": 0}, user="last")
+    bins, counts, arms = policy.released.reshape(3, _ARMS, 2).astype(np.float64)
+    moved = _told_apart(counts, np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=1)
+    told = sum(
+        _told_apart(sums / UNITS, np.array([-0.5, 0.0]), np.array([0.0, 0.5])).sum(axis=1)
+        for sums in (bins, arms)
+    )
+    ratio = 0.5 * (1.0 - CONTEXT_SHARE) * told + 0.5 * CONTEXT_SHARE * moved
     return np.asarray(epsilon * ratio[:, None])
 
 

@@ -29,10 +29,10 @@ from dpbandits.models.marginals.action_basis import ActionBasis
 
 __all__ = ["ProductRelease", "learns_alone"]
 
-FIRST_SHARES, PEOPLE = (0.03, 0.15, 1.0 / 3.0), 2_000.0
+FIRST_SHARES, PEOPLE = (0.03, 0.1, 1.0 / 3.0), 700.0
 """Shares of the horizon that bound the first block, and its users at epsilon 1; see `action_release`."""
 
-GROWTH, LAST_SHARE = 1.4, 0.9
+GROWTH, LAST_SHARE = 1.3, 0.9
 """Growth of blocks, and the share of the horizon after which there is no release."""
 
 BINS = 24
@@ -55,7 +55,7 @@ def learns_alone(epsilon: float, people: float) -> bool:
 class ProductRelease(ActionRelease):
     """Marginal tables with bins of the arms' columns in place of arms; see the module."""
 
-    thompson_scale = 0.4
+    thompson_scale = 0.6
     freedom: ClassVar[float] = 6.0
 
     def _basis(self) -> ActionBasis:
