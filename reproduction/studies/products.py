@@ -2,15 +2,15 @@
 
     python -m reproduction.studies.products --out reproduction/results/products.json
 
-Worlds are `lab.worlds.PRODUCT_WORLDS`. Everybody decides once, at epsilon 1 and delta 1e-6, and noise is drawn
-by the exact samplers of the library. A result is the mean chance that people buy what they got: of all people,
-of those after the first half, and of the last tenth.
+Worlds are `lab.worlds.PRODUCT_WORLDS`. Everybody decides once, at epsilon 1 and delta 1e-6, and noise is
+drawn by the exact samplers of the library. A result is the mean chance that people buy what they got: of all
+people, of those after the first half, and of the last tenth.
 
 | policy | what it is |
 |---|---|
 | `products` | `arms=Products(table, ...)` |
 | `arms` | the same 200 arms without features |
-| `open` | ridge regression without privacy on the same features and arms, by Thompson sampling, in 40 batches |
+| `open` | ridge regression without privacy on the same functions, by Thompson sampling in 40 batches |
 | `kinds` | a kind of product is chosen without contexts by `GPBandit`, then a random product of this kind |
 | `constant` | the product that is best on average over the run's people, from true chances |
 | `random` | a random product |
