@@ -21,6 +21,7 @@ TASKS = {
     "doses": "personal-doses.md",
     "discounts": "discounts.md",
     "arms that come and go": "arms-come-and-go.md",
+    "products": "products.md",
     "delayed": "delayed-rewards.md",
     "five visits": "returning-visitors.md",
     "arms with contexts in local": "own-devices.md",

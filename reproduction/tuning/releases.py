@@ -482,6 +482,13 @@ ELSEWHERE = {
         "central.marginals.action_release.FREEDOM",
         "central.marginals.action_release.CAUTION_POWER",
     ),
+    "chosen in short trials on worlds of their own by another command, reproduction/tuning/products.py": (
+        "central.marginals.product_release.PEOPLE",
+        "central.marginals.product_release.FIRST_SHARES",
+        "central.marginals.product_release.GROWTH",
+        "central.marginals.product_release.BINS",
+        "central.marginals.product_release.FREEDOM",
+    ),
     "no trials are known of: what they stand for is written beside them": (
         "central.arm_changes.HELD_TWICE",
         "central.arm_changes.MOST_FORCED",
@@ -507,6 +514,11 @@ ELSEWHERE = {
         "central.marginals.learning.VARIANCE",
         "central.marginals.action_release.GROWTH",
         "central.marginals.action_release.LAST_SHARE",
+        "central.marginals.product_release.LAST_SHARE",
+        "central.marginals.product_release.TOLD_ALONE",
+        "models.marginals.actions.ALONE_VARIANCE",
+        "models.marginals.actions.ALONE_COUNT",
+        "models.marginals.action_basis.PARTS",
         "central.marginals.release.OPEN_ENDED_FIRST",
         "central.marginals.release.FEWEST_COUNTED",
         "models.marginals.census.HELD",
@@ -516,6 +528,7 @@ ELSEWHERE = {
         "models.marginals.effects.SHARES",
     ),
     "how fine something is computed, or how large it may be": (
+        "models.marginals.action_basis.ALONE",
         "central.beginning.POINTS",
         "central.foresight.DRAWS",
         "central.foresight.FLAT_POINTS",

@@ -38,6 +38,9 @@ GROWTH, LAST_SHARE = 1.3, 0.9
 BINS = 24
 """Most bins of arms in a block."""
 
+FREEDOM = 6.0
+"""Functions of arms that all bins together tell most about, where tables are chosen."""
+
 TOLD_ALONE = 20.0
 """Epsilon of a round times users per arm, from which arms have an effect of their own."""
 
@@ -56,7 +59,7 @@ class ProductRelease(ActionRelease):
     """Marginal tables with bins of the arms' columns in place of arms; see the module."""
 
     thompson_scale = 0.6
-    freedom: ClassVar[float] = 6.0
+    freedom: ClassVar[float] = FREEDOM
 
     def _basis(self) -> ActionBasis:
         products, privacy = self._setup.actions, self._setup.privacy

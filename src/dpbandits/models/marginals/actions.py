@@ -31,14 +31,21 @@ __all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
 MOST_WEIGHTS = 1_200
 """Largest number of weights in the joint posterior, whose precision is a dense matrix."""
 
-PRIOR_VARIANCES = np.array(
-    [[0.008, 0.024, 0.004, 0.005], [0.0028, 0.0056, 0.0008, 0.0], [0.0004, 0.0004, 0.0, 0.0]]
-)
-"""Prior variance of a weight: rows by the number of context columns of its term, columns by the order of the
-action's term. The last column is the effect that an action has alone."""
+PRIOR_VARIANCES = np.array([[0.008, 0.024, 0.004], [0.0028, 0.0056, 0.0008], [0.0004, 0.0004, 0.0]])
+"""Prior variance of a weight: rows by the number of context columns of its term, columns by those of the
+action."""
 
-PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0, 20.0], [2.0, 4.0, 10.0, 1.0], [30.0, 30.0, 30.0, 1.0]])
+PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])
 """Strength of a term's prior variance, in numbers of weights, in the layout of `PRIOR_VARIANCES`."""
+
+ALONE_VARIANCE, ALONE_COUNT = 0.005, 20.0
+"""Prior variance of the effect that an action has alone, and the number of weights that it counts as."""
+
+
+def _priors() -> tuple[FloatArray, FloatArray]:
+    """Prior variances and pseudo-counts (3, 4); the last column is for effects of actions alone."""
+    last = np.array([[ALONE_VARIANCE], [0.0], [0.0]]), np.full((3, 1), ALONE_COUNT)
+    return np.hstack([PRIOR_VARIANCES, last[0]]), np.hstack([PSEUDO_COUNTS, last[1]])
 
 
 class BinSums(NamedTuple):
@@ -91,7 +98,7 @@ class ActionEffects:
     def _index(self) -> tuple[IntArray, IntArray]:
         """Index of each weight's function of a context, and of its function of an action, shapes (J,)."""
         own, other = self.effects.order[self.effects.term_of], self.basis.order[self.basis.term_of]
-        kept = PRIOR_VARIANCES[own[:, None], other] > 0.0
+        kept = _priors()[0][own[:, None], other] > 0.0
         if int(kept.sum()) > self._room:
             kept &= (own[:, None] < 2) | (other == 0)
         if self.basis.rows is not None and int(kept.sum()) > self._room:
@@ -129,7 +136,8 @@ class ActionEffects:
             self.effects.order[names // len(self.basis.order)],
             self.basis.order[names % len(self.basis.order)],
         )
-        return term_of.ravel(), PRIOR_VARIANCES[orders], PSEUDO_COUNTS[orders], orders[0]
+        variances, counts = _priors()
+        return term_of.ravel(), variances[orders], counts[orders], orders[0]
 
     @property
     def prior(self) -> FloatArray:

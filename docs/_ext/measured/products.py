@@ -1,0 +1,50 @@
+"""Tables of `evidence/products.md`."""
+
+from IPython.display import Markdown
+from pages import load, pm, table
+
+POLICIES = {
+    "random": "random product",
+    "constant": "best constant product",
+    "kinds": "`kinds`",
+    "arms": "`arms`",
+    "products": "`products`",
+    "open": "`open`",
+}
+LEAST_SHARE, MOST_BELOW = 0.6, 0.02
+
+
+def products_missed() -> Markdown:
+    """State for every aim whether it was met, with its number."""
+    worlds = load("products")["worlds"]
+    half, nothing = worlds["half"], worlds["nothing"]
+    ahead, error = half["constant"]["products less it, second half"]
+    share, share_error = half["products"]["share of the uplift of open, last tenth"]
+    below, below_error = nothing["arms"]["products less it, all"]
+    found = [
+        (ahead > 0, f"after 10,000 people `products` less the best constant product is {pm(ahead, error)}"),
+        (
+            share >= LEAST_SHARE,
+            f"its share of the uplift of `open` at the end is {pm(share, share_error)} (aim .6)",
+        ),
+        (
+            below >= -MOST_BELOW,
+            f"if features say nothing, `products` less `arms` is {pm(below, below_error)} (aim: from -.02)",
+        ),
+    ]
+    found.sort(key=lambda one: one[0])
+    return Markdown("\n".join(f"- {'Met' if met else '**Missed**'}: {said}." for met, said in found))
+
+
+def products_table() -> Markdown:
+    """Show the chance to buy of every policy in every world."""
+    rows = [
+        [
+            f"`{world}`",
+            said,
+            *(pm(*own[name][part], digits=3) for part in ("all", "second half", "last tenth")),
+        ]
+        for world, own in load("products")["worlds"].items()
+        for name, said in POLICIES.items()
+    ]
+    return table(["world", "policy", "all people", "second half", "last tenth"], rows)
