@@ -11,7 +11,7 @@ POLICIES = {
     "products": "`products`",
     "open": "`open`",
 }
-LEAST_SHARE, MOST_BELOW = 0.6, 0.02
+LEAST_SHARE, MOST_BELOW, SEEDS = 0.6, 0.02, 20
 
 
 def products_missed() -> Markdown:
@@ -33,7 +33,11 @@ def products_missed() -> Markdown:
         ),
     ]
     found.sort(key=lambda one: one[0])
-    return Markdown("\n".join(f"- {'Met' if met else '**Missed**'}: {said}." for met, said in found))
+    lines = [f"- {'Met' if met else '**Missed**'}: {said}." for met, said in found]
+    seeds = len(load("products")["seeds"])
+    if seeds < SEEDS:
+        lines.append(f"- **Missed**: the study ran {seeds} of {SEEDS} seeds.")
+    return Markdown("\n".join(lines))
 
 
 def products_table() -> Markdown:
