@@ -19,13 +19,13 @@ def products_missed() -> Markdown:
     worlds = load("products")["worlds"]
     half, nothing = worlds["half"], worlds["nothing"]
     ahead, error = half["constant"]["products less it, second half"]
-    share, share_error = half["products"]["share of the uplift of open, last tenth"]
+    share, share_error = half["share of the uplift of open, last tenth"]
     below, below_error = nothing["arms"]["products less it, all"]
     found = [
         (ahead > 0, f"after 10,000 people `products` less the best constant product is {pm(ahead, error)}"),
         (
             share >= LEAST_SHARE,
-            f"its share of the uplift of `open` at the end is {pm(share, share_error)} (aim .6)",
+            f"at the end, the share of the uplift of `open` is {pm(share, share_error)} (aim .6)",
         ),
         (
             below >= -MOST_BELOW,

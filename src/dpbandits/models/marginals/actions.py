@@ -104,6 +104,9 @@ class ActionEffects:
         if self.basis.rows is not None and int(kept.sum()) > self._room:
             # Products and many columns of contexts: only the first two cosines of a range interact.
             kept &= (other == 0) | self._leading[:, None]
+        if self.basis.rows is not None and int(kept.sum()) > self._room:
+            # More columns still: pairs of columns of products have an effect for all contexts alone.
+            kept &= (own[:, None] == 0) | (other < 2)
         i, j = np.nonzero(kept)
         return i, j
 
