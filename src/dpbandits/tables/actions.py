@@ -515,9 +515,6 @@ class Actions(Configured):
 
         Outcomes are clipped to their range.
         """
-        values = self.valued(np.clip(means, reward_range.low, reward_range.high))
-
-        """Return values (n, K) of predicted outcomes (n, K), clipped to their range; -inf beyond bounds."""
         values = self.surely_valued(means, reward_range.low, reward_range.high)
         return values if allowed is None else np.where(allowed, values, -np.inf)
 
