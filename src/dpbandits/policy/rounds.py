@@ -519,13 +519,18 @@ class RoundPolicy(KeptPolicy):
             refused = refused | ~available.any(axis=1)
         some = np.count_nonzero(refused)
         if some:
-            rows = np.where(refused[:, None, None], self.public_point, rows)
+            # The codes stay those of the arms offered now: the public point's own arm may be retired.
+            point = np.broadcast_to(self.public_point, rows.shape)
+            if menu is not None:
+                point = np.concatenate([point[..., :-1], rows[..., -1:]], axis=2)
+            rows = np.where(refused[:, None, None], point, rows)
             available = None if available is None else available | refused[:, None]
         if some < len(rows):
             indices, propensities = self._choose(rows, available, self._book.asked)
         else:
             indices, propensities = np.zeros(len(rows), dtype=np.int64), None
         actions = rows[np.arange(len(rows)), indices]
+        actions[refused] = self.public_point
         return self._opened(digests, indices, actions, propensities, refused, self.arms or ())
 
     @in_turn

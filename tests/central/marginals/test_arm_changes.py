@@ -194,6 +194,33 @@ def test_a_batch_past_a_boundary_keeps_its_arms_and_a_retired_one_enters_no_row(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("public_code", [0, 1])
+def test_an_unreadable_context_in_a_batch_changes_nobody_elses_answer_after_a_retirement(public_code):
+    people = dpb.Schema(age=dpb.Range(18, 90))  # the public point of this domain has the second arm
+    chosen = []
+    for bad in (False, True):
+        chooser = policy(contexts=people if public_code else PEOPLE)
+        assert chooser.public_point[-1] == public_code
+        drive_ages(chooser, 0, 60)
+        chooser.retire_arm("mail")
+        drive_ages(chooser, 60, 120)
+        ages = [20.0, None if bad else 30.0, 40.0]
+        batch = chooser.ask_batch({"age": ages, "region": ["west"] * 3}, users=[200, 201, 202])
+        assert batch.refused.tolist() == [False, bad, False]
+        chosen.append([batch.arms[i] for i in (0, 2)])
+        for start, stop in ((203, 290), (290, 300)):  # the block with the refused round is released
+            drive_ages(chooser, start, stop)
+        assert chooser.blocks_released == 2
+    assert chosen[0] == chosen[1] == ["call", "call"]
+
+
+def drive_ages(chooser, start, stop):
+    ages = np.random.default_rng(start).uniform(18, 90, stop - start)
+    people = {"age": ages, "region": ["north"] * len(ages)}
+    decided = chooser.ask_batch(people, users=list(range(start, stop)))
+    chooser.tell_batch(decided.ids, (ages > 50).astype(float))
+
+
 def test_available_takes_announced_and_retired_labels():
     chooser = policy()
     drive(chooser, 0, 50)
