@@ -217,11 +217,12 @@ def _arguments(config: str) -> dict[str, Any]:
 
 
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
-    """Run the policy for some blocks; return the releases of `blocks` blocks, as integers.
+    """Run the policy for `blocks` blocks; return all its releases, as integers.
 
     One user has all their rounds in the first of these blocks, with the candidate `row`. Only this user's
-    reward is told, if it is not None. If the policy releases a census, this comes first and does not include
-    that user. Every user is offered a single candidate, so that there is nothing to choose.
+    reward is told, if it is not None. If the policy releases a census, the block of the census comes before
+    these blocks and does not include that user. Every user is offered a single candidate, so that there is
+    nothing to choose.
     """
     first = int(bool(policy.tuning.census))
     start, end = (0, *policy.blocks)[first : first + 2]

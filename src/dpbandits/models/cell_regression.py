@@ -1,8 +1,7 @@
 """Bayesian regression on feature weights from noisy sums of centred rewards, one sum per cell.
 
-The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). For
-each cell c of a block, the sum z_c of y - 1/2 over its users is known, with noise of variance s^2. The users
-in
+The model: a reward y in [0, 1] of a point with features phi is 1/2 + phi . w + e with w ~ N(0, p I). For each
+cell c of a block, the sum z_c of y - 1/2 over its users is known, with noise of variance s^2. The users in
 the cell are predicted by public draws: their number is n_c, and their mean feature vector is phi_c. So
 
     z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2.

@@ -155,20 +155,20 @@ def steps_up(sigma: float) -> float:
 def calibrate_gaussian(
     epsilon: float, delta: float, sensitivity: float, releases: int = 1
 ) -> dict[str, float]:
-    """Return both Gaussian scales for one promise, side by side.
+    """Return the scales of real-valued and of discrete Gaussian noise for one guarantee.
 
     Args:
         epsilon: Privacy loss; see the module for the ranges.
         delta: Failure probability.
         sensitivity: Euclidean sensitivity of each release.
-        releases: Number of releases about the same users that share the promise.
+        releases: Number of releases about the same users that share the guarantee.
 
     Returns:
         Dictionary with these numbers:
 
-        - mu: Gaussian certificate of all releases together;
+        - mu: parameter of Gaussian DP for all releases together;
         - sigma: scale of real-valued noise in each release;
-        - rho: zero-concentrated certificate of all releases together;
+        - rho: parameter of zero-concentrated DP (zCDP) for all releases together;
         - sigma_discrete: scale of discrete noise in each release;
         - membership: highest success rate of a membership guess under (epsilon, delta).
 

@@ -75,8 +75,7 @@ def rounds_of(
 ) -> list[Rounds]:
     """Return the rounds of a policy from `first` to before `upto`, in parts of at most `TOGETHER` rounds.
 
-    Each part is read in its own transaction, so that a long block does not pin an old snapshot. A reward
-    that
+    Each part is read in its own transaction, so that a long block does not pin an old snapshot. A reward that
     comes meanwhile may be in the result or not: the next fold reads its round again.
     """
     found = []

@@ -534,7 +534,7 @@ class Store(ABC):
 
     @property
     def now_writing(self) -> Writes:
-        """Open write transaction of this thread; raises ProtocolError without one."""
+        """Open write transaction of this thread; raises ProtocolError if none is open."""
         current = self.current
         if current is None:
             raise ProtocolError("this needs an open write transaction")

@@ -21,11 +21,10 @@ Let p be the last committed position and p + 1 the one under way.
 | after the witness | p | p + 1 | p + 1 | renames, returns p + 1 |
 | after replacing | p + 1 | - | p + 1 | returns p + 1 |
 
-In the first two rows nothing of state p + 1 was returned to anybody, so another state p + 1 may be drawn.
-The ledger has not recorded the first one, and its file is removed. In the last two rows the ledger has bound
-the lineage to this state p + 1. `load` returns it: the same release, whether or not it was returned before.
-A crash inside `load` or a repeated `commit` leads to one of these rows again. A failed `commit` may be
-repeated
+In the first two rows nothing of state p + 1 was returned to anybody, so another state p + 1 may be drawn. The
+ledger has not recorded the first one, and its file is removed. In the last two rows the ledger has bound the
+lineage to this state p + 1. `load` returns it: the same release, whether or not it was returned before. A
+crash inside `load` or a repeated `commit` leads to one of these rows again. A failed `commit` may be repeated
 with the same state: recording and renaming are idempotent.
 
 Forks

@@ -159,7 +159,9 @@ class Account:
 
 
 def witness_of(account: Account | None, ledger: Payer | None = None) -> Payer | None:
-    """Return the ledger that detects copies of a state: that of the account, or `ledger` without one.
+    """Return the ledger that detects old copies of a state.
+
+    This is the account's ledger, or `ledger` if there is no account.
 
     Raises:
         InvalidParameter: An argument has another type, or the account belongs to another ledger.

@@ -12,8 +12,7 @@ form. It departs from the paper (as printed in `dpbandits.central.published.pavl
 - The ridge follows a rule that is fixed before data.
 - `publish()` releases the whole function once, at (epsilon, delta), for any number of predictions.
 
-Privacy: joint DP. The unit is one user's whole contribution of at most `rounds_per_user` rows. Noise is
-added
+Privacy: joint DP. The unit is one user's whole contribution of at most `rounds_per_user` rows. Noise is added
 to raw data in three places: `answer`, `FunctionRelease.release`, and `TableRelease.release` for marginal
 tables, which are the default for contexts and arms.
 """
@@ -189,7 +188,10 @@ def release_for(
 
 
 def _logged(menu: Menu | None, tuning: ExploreTuning) -> Logged | None:
-    """Return `tuning.logged`, None for arms; raise InvalidParameter if the tuning does not fit the menu."""
+    """Return `tuning.logged`, or None if the menu has no grid of actions.
+
+    Raise InvalidParameter if the tuning does not fit the menu.
+    """
     actions = None if menu is None else menu.actions
     if actions is None:
         if tuning.logged is not None:

@@ -303,7 +303,7 @@ class EffectPosterior(WeightPosterior):
         features: Features, the same for every arm.
         draws: Public draws (S, K, m) that answer users; None before any release.
         relevance: Prior variances that the posterior rests on; None if they are not known.
-        window: Window of actions among which users are answered (`tables.windows`); None without one.
+        window: Window of actions among which users are answered (`tables.windows`); None without a window.
     """
 
     features: ArmFeatures | ActionFeatures

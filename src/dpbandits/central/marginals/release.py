@@ -350,7 +350,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return BlockReader(effects, self.law, self.arms)
 
     def _rows(self, block: int) -> IntArray:
-        """Return the row of a block's tables for each of K arms, shape (K,); -1 for an arm without one."""
+        """Return the row of a block's tables for each of K arms, shape (K,); -1 for an arm without a row."""
         if not self.history.changes:
             return np.arange(self.arms)
         rows, held = np.full(len(self.history.labels), -1, dtype=np.int64), self._offered_in(block)
@@ -630,7 +630,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return found
 
     def _cuts(self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None) -> Cuts | None:
-        """Return the levels' inner ends from a census; None without one, with public data, or if unneeded."""
+        """Return the inner ends of levels from a census.
+
+        Return None if there is no census, if there is `public` data, or if no column has a window.
+        """
         if past.census is None or public is not None:
             return None
         scale = self.shares.census_sensitivity(len(self._ranges)) / self.shares.sum_epsilon

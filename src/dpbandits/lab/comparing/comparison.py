@@ -11,12 +11,11 @@ Example::
     found.board("central")    # rank sums and time
     found.picture("promise")
 
-A cell is one policy in one world with one guarantee and one number of users (`people`). It runs once for
-each seed. An interrupted comparison finds earlier results by a fingerprint of the functions that make world
-and policy (their arguments and source), of the guarantee, and of this package's version. The fingerprint
-includes
-neither other functions that these functions call, nor files that a world reads: use a new folder if they
-have changed.
+A cell is one policy in one world with one guarantee and one number of users (`people`). It runs once for each
+seed. An interrupted comparison finds earlier results by a fingerprint of the functions that make world and
+policy (their arguments and source), of the guarantee, and of this package's version. The fingerprint includes
+neither other functions that these functions call, nor files that a world reads: use a new folder if they have
+changed.
 """
 
 import functools

@@ -578,7 +578,10 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def _look_at(self, counted: Counted) -> None:
-        """Record the excess of new reports, in the total and among the last `_RECENT` learning steps."""
+        """Add the anomaly statistic of new reports to the total, and record it for this learning step.
+
+        The statistic is `ReportMechanism.excess`. Those of the last `_RECENT` learning steps are kept.
+        """
         parts = [mechanism.excess(sums, n) for group in counted for mechanism, sums, n in group]
         new = np.sum(parts, axis=0)
         total, recent = self._excess[:1] + new, self._excess[1:][1 - _RECENT :]
@@ -593,7 +596,7 @@ class Server(Held, Generic[PublishedT]):
 
 
 def _excess(rows: NDArray[Any]) -> FloatArray:
-    """Return an array that `Server._look_at` recorded, checked after it was read from a file."""
+    """Return the array that `Server._look_at` records, checked after it was read from a file."""
     if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
         raise IncompatibleState("the state of a server's anomaly test cannot be read")
     return rows

@@ -359,7 +359,11 @@ def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance:
 
 
 def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> IntArray:
-    """Return up to `BLOCK` indices into a residual kernel matrix, by weight times residual variance."""
+    """Choose up to `BLOCK` rows of the residual kernel matrix `left` greedily; return their indices.
+
+    Each step takes the row with the largest weight times residual variance, and subtracts what it explains.
+    It stops early after `most` rows, or if the residual variance is at most `negligible`.
+    """
     left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
     while len(chosen) < min(BLOCK, most):
         missing = left.diagonal()

@@ -1,10 +1,9 @@
 """Levels of ranges of which users fill only a small part, from noisy counts of users in equal bins.
 
-A column is described by one of a few probability laws. Users are spread evenly over the whole declared
-range, or evenly over one window of its bins. The law with the smallest squared distance from the noisy
-shares is chosen. A window must be closer than the whole range by more than noise explains. It must also
-contain most users, so that a few frequent values in a filled range are not taken for a window. The levels of
-a column with
+A column is described by one of a few probability laws. Users are spread evenly over the whole declared range,
+or evenly over one window of its bins. The law with the smallest squared distance from the noisy shares is
+chosen. A window must be closer than the whole range by more than noise explains. It must also contain most
+users, so that a few frequent values in a filled range are not taken for a window. The levels of a column with
 a window are quantiles of a mixture: most of them lie in the window, the others are spread over the range.
 
 For a table of logged data, users are counted in fine bins. `smoothed` makes a law of users in these bins

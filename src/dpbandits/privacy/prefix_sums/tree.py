@@ -17,13 +17,12 @@ node in low levels. Let n(N) be the number of the user's rounds in node N. The d
 Delta sqrt(V), V = sum_N n(N)^2, and no k rounds have a larger V than the first k.
 
 Number rounds from 0, in binary. A released node of level l holds the rounds that agree in the digits above
-digit l and have digit l equal to 0. Let F_l(c) be the largest V of c rounds among the first 2^l. If a of
-them are in the lower half, which is a node, V is a^2 plus the V of each half. By induction both halves may
-hold their first rounds, and a >= c - a (else swap the halves). Let D_l(x) be the increase of V that round x
-adds
-to the rounds before it: D_l(x) = D_{l-1}(x) + 2 x + 1 in the lower half, D_l(2^{l-1} + x) = D_{l-1}(x) in
-the upper. Moving the upper half's last round, x there, to the lower one's first free place, a > x, loses
-nothing if D_{l-1}(x) <= D_l(a). Let h = 2^{l-2}, and compare the top places of x and a in l - 1 digits:
+digit l and have digit l equal to 0. Let F_l(c) be the largest V of c rounds among the first 2^l. If a of them
+are in the lower half, which is a node, V is a^2 plus the V of each half. By induction both halves may hold
+their first rounds, and a >= c - a (else swap the halves). Let D_l(x) be the increase of V that round x adds
+to the rounds before it: D_l(x) = D_{l-1}(x) + 2 x + 1 in the lower half, D_l(2^{l-1} + x) = D_{l-1}(x) in the
+upper. Moving the upper half's last round, x there, to the lower one's first free place, a > x, loses nothing
+if D_{l-1}(x) <= D_l(a). Let h = 2^{l-2}, and compare the top places of x and a in l - 1 digits:
 
 - 0 and 0: D_{l-2}(x) <= D_{l-1}(a) by induction, and 2 x + 1 <= 2 a + 1;
 - 1 and 1: D_{l-2}(x - h) <= D_{l-1}(a - h) by induction, which is less than D_l(a);
@@ -91,7 +90,7 @@ class BinaryTree:
         The module defines V and proves this.
 
         Example:
-            >>> round(BinaryTree(8).together(3) ** 2)  # rounds 1 and 3 alone, 1 with 2, and twice all three
+            >>> round(BinaryTree(8).together(3) ** 2)  # nodes with 1, 1, 2, 3 and 3 of the rounds: 1+1+4+9+9
             24
         """
         sizes = 2.0 ** np.arange(self.levels)

@@ -59,12 +59,10 @@ def choose_row_mechanism(
     """Return the row mechanism for `definition` with the smallest error, chosen by public numbers only.
 
     Candidates are `L2Laplace` up to 24 dimensions, `GaussianRows` when 0 < delta < 1/n (a larger delta would
-    allow publishing one user's row), and `CellResponse` up to 24 dimensions. The smallest `position_error`
-    is
+    allow publishing one user's row), and `CellResponse` up to 24 dimensions. The smallest `position_error` is
     chosen: the error of the best linear estimate of a coordinate of a row that is uniform in the cube.
-    `L2Laplace` has it below about eleven dimensions, and `GaussianRows` above (given a delta).
-    `CellResponse` has it if the distance is so large, relative to epsilon, that additive noise would exceed
-    the cube.
+    `L2Laplace` has it below about eleven dimensions, and `GaussianRows` above (given a delta). `CellResponse`
+    has it if the distance is so large, relative to epsilon, that additive noise would exceed the cube.
 
     Args:
         definition: Promise.
