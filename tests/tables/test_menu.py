@@ -1,6 +1,7 @@
 """`Menu` reads one person's plain values as `Schema.encode` reads a table of them."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +114,28 @@ def test_labels_become_codes():
     assert json.loads(json.dumps(menu.arms.labels)) == [1, "mail", 0.5]
     assert menu.offered({"mail", "1"}).tolist() == [True, True, False]
     assert menu.offered(["mail", 7]).tolist() == [False] * 3
+    assert menu.offered(label for label in (0.5, "mail")).tolist() == [False, True, True]
+    assert menu.offered(np.array(["mail", "mail"])).tolist() == [False, True, False]
+    assert menu.offered(np.array([0.5, 1.0])).tolist() == [True, False, True]
+    for none in ([], "mail", b"mail", None, [["mail"]], ["mail", None], np.array([["mail"]]), [float("nan")]):
+        assert not menu.offered(none).any()
+
+
+def test_labels_as_they_were_declared_are_looked_up_and_not_read_one_by_one():
+    """A third of 1,000 arms is found in at most 40 times the time of a set of the same labels."""
+    labels = [f"product {place}" for place in range(1_000)]
+    menu, some = Menu(contexts=PEOPLE, arms=labels), labels[::3]
+
+    def fastest(call):
+        taken = []
+        for _ in range(200):
+            began = time.perf_counter()
+            call(some)
+            taken.append(time.perf_counter() - began)
+        return min(taken)
+
+    assert menu.offered(some).sum() == len(some)
+    assert fastest(menu.offered) < 40 * fastest(set)
 
 
 def test_what_is_said_of_text_does_not_depend_on_how_long_it_is():

@@ -52,6 +52,7 @@ class Arms(Domain):
 
     labels: tuple[Label, ...]
     _codes: Mapping[object, int] = field(compare=False)
+    _exact: Mapping[type, Mapping[object, int]] = field(compare=False)
 
     def __init__(self, n_or_names: int | Sequence[Label]) -> None:
         if isinstance(n_or_names, str):
@@ -71,7 +72,10 @@ class Arms(Domain):
                 "missing value, or a label is a number beyond 2^53, which readers may round. List each label "
                 "once, and no number beyond 2^53"
             ) from None
-        assign(self, labels=labels, _codes=codes)
+        exact: dict[type, dict[object, int]] = {}
+        for code, label in enumerate(labels):
+            exact.setdefault(type(label), {})[label] = code
+        assign(self, labels=labels, _codes=codes, _exact=exact)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,8 +87,25 @@ class Arms(Domain):
         return int(codes_of([label], self._codes)[0])
 
     def codes(self, labels: Any) -> IntArray:
-        """Return the `code` of each label (n,) in a list, an array or a column of a data frame."""
+        """Return the `code` of each label (n,) in a list, an array or a column of a data frame.
+
+        Labels that are all of one type and spelled as the arms' are looked up, without reading their values.
+        """
+        listed = labels.tolist() if type(labels) is np.ndarray and labels.dtype.kind == "U" else labels
+        if type(listed) in {list, tuple}:
+            kinds = set(map(type, listed))
+            exact = self._exact.get(kinds.pop()) if len(kinds) == 1 else None
+            found = [] if exact is None else list(map(exact.get, listed))
+            if found and None not in found:
+                return np.array(found, dtype=np.int64)
         return codes_of(labels, self._codes)
+
+    @staticmethod
+    def listed(labels: Any) -> Any:
+        """Return labels in any iterable as a list or an array (n,) for `codes`; none for a text."""
+        if isinstance(labels, str | bytes):
+            return []
+        return labels if isinstance(labels, np.ndarray) and labels.ndim == 1 else list(labels)
 
     @property
     def dim(self) -> int:

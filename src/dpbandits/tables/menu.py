@@ -370,15 +370,16 @@ class Menu:
             if self.actions is not None and len(self.actions.sizes) > 1:  # actions are dicts
                 known, names = self.actions.choices, self.arms.labels
                 labels = [names[known.index(one)] if isinstance(one, dict) else one for one in labels]  # type: ignore[attr-defined]
-            codes = [] if isinstance(labels, str | bytes) else [self.arms.code(label) for label in labels]  # type: ignore[attr-defined]
+            listed = self.arms.listed(labels)
+            codes = self.arms.codes(listed)
         except Exception:  # noqa: BLE001 - as in `points`
             return mask
-        if self._others is not None and codes and min(codes) < 0:
+        if self._others is not None and (codes < 0).any():
             # An arm that is announced or retired is known: it is not offered, and refuses nobody.
             with suppress(Exception):
-                others = self._others.codes(list(labels))  # type: ignore[call-overload]
-                codes = [] if (others < 0).any() else [code for code in codes if code >= 0]
-        if codes and min(codes) >= 0:
+                if (self._others.codes(listed) >= 0).all():
+                    codes = codes[codes >= 0]
+        if (codes >= 0).all():
             mask[codes] = True
         return mask
 

@@ -224,3 +224,22 @@ def test_an_arm_has_an_effect_of_its_own_by_public_numbers_alone():
     assert policy().features.alone
     assert not policy(horizon=300).features.alone
     assert not policy(rounds=10).features.alone
+
+
+def test_many_columns_of_contexts_keep_every_column_and_leave_out_the_least_important_products():
+    """Thirty ranges and three features of products have more products of effects than are learned."""
+    rng = np.random.default_rng(3)
+    table = TABLE | {"stars": rng.uniform(0, 5, K), "age": rng.uniform(0, 9, K)}
+    three = dpb.Schema(
+        kind=dpb.Categories(["tea", "mug", "book", "pen", "cup", "hat", "tin", "box"]),
+        price=dpb.Range(0, 20), stars=dpb.Range(0, 5), age=dpb.Range(0, 9)
+    )  # fmt: skip
+    wide = dpb.Schema(**{f"c{place}": dpb.Range(0, 1) for place in range(30)})
+    chooser = policy(contexts=wide, arms=dpb.Products(table, columns=three, name="product"))
+    joint, effects = chooser.features, chooser.features.base.effects
+    assert joint.n_features <= 1_200 + joint.alone * K
+    assert effects.n_weights == 1 + 30 * 4
+    seen = np.abs(joint.across.of_actions(np.eye(joint.n_features))) > 1e-9
+    assert seen.any(axis=(0, 1)).all()  # every function of a context changes predictions
+    several = [(seen[:, :, 1 + 4 * column].any(axis=1)).sum() for column in range(30)]
+    assert min(several) == max(several) > 1  # columns are treated alike, and interact with products

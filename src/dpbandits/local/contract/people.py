@@ -30,10 +30,10 @@ def offered(available: Any, arms: Arms, actions: Actions | None = None) -> BoolA
         if actions is not None and len(actions.sizes) > 1:
             known, names = actions.choices, arms.labels
             available = [names[known.index(one)] if isinstance(one, dict) else one for one in available]
-        codes = [] if isinstance(available, str | bytes) else [arms.code(label) for label in available]
+        codes = arms.codes(arms.listed(available))
     except Exception:  # noqa: BLE001 - as in `DeviceMenu.read`
         return None
-    if not codes or min(codes) < 0:
+    if not len(codes) or codes.min() < 0:
         return None
     mask[codes] = True
     return mask

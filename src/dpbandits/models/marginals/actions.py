@@ -5,7 +5,8 @@ expected reward is
 
     1/2 + f(x, a),   f(x, a) = sum_{i, j} w_ij phi_i(x) psi_j(a).
 
-`MOST_WEIGHTS` bounds the number of products. Products with two columns of contexts are left out first.
+`MOST_WEIGHTS` bounds the number of products. Products with two columns of contexts are left out first. With
+many columns of contexts and actions from a table, those that vary least are left out too (`_important`).
 
 The weights w_ij have one joint normal law. A table that sums rewards over the actions of a bin is a linear
 function of the weights. `ActionEffects.maps` computes it exactly for any law of actions given contexts.
@@ -107,8 +108,24 @@ class ActionEffects:
         if self.basis.rows is not None and int(kept.sum()) > self._room:
             # More columns still: pairs of columns of products have an effect for all contexts alone.
             kept &= (own[:, None] == 0) | (other < 2)
+        if self.basis.rows is not None and self.effects.pairs == () and int(kept.sum()) > self._room:
+            kept = self._important(kept, (own[:, None] == 0) | (other == 0))
         i, j = np.nonzero(kept)
         return i, j
+
+    def _important(self, kept: BoolArray, single: BoolArray) -> BoolArray:
+        """Return a mask (m, b) of products that fit: the `single` ones of `kept`, and the most important.
+
+        The importance of a product is its mean square over uniform contexts and all actions. It depends on
+        public numbers alone. Products of equal importance are kept or left out together.
+        """
+        tables = [np.ones((1, 1)), *self.effects.tables]
+        squares = np.concatenate([(table**2).mean(axis=0) for table in tables])
+        importance = np.round(np.outer(squares, (self.basis.table**2).mean(axis=0)), 9)
+        values, counts = np.unique(importance[kept & ~single], return_counts=True)
+        fits = counts[::-1].cumsum() <= self._room - int((kept & single).sum())
+        least = values[::-1][fits].min(initial=np.inf)
+        return np.asarray(kept & (single | (importance >= least)))
 
     @property
     def _room(self) -> int:
