@@ -150,7 +150,11 @@ class ActionBelief(Belief):
         return found
 
     def widened(self) -> "ActionBelief":
-        """Return the belief with the window after its release; the belief has the draws that answer next."""
+        """Return the belief with its window widened after a release.
+
+        The draws that answer next give the share of users who get each action. These shares decide how far
+        its ends move.
+        """
         if self.window is None or self.sample is None:
             return self
         actions, levels = self.rule.actions, self.sample.levels

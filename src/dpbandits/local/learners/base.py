@@ -445,8 +445,9 @@ class NodeData:
 class PosteriorLearner(BinLearner):
     """A learner with a Gaussian posterior of every leaf's arms, which decides arms and splits.
 
-    `Constants` of a subclass define `temperature`, the factor on the posterior variance in Thompson sampling,
-    divided by the number of arms; and `child_sd`, `rival`, `known` and `settled`, see `split_ready`.
+    Thompson sampling multiplies the posterior variance by `temperature` divided by the number of arms.
+    `Constants` of a subclass define `temperature`, and `child_sd`, `rival`, `known` and `settled`; for these
+    four see `split_ready`.
 
     Attributes:
         masses: (n_nodes,) estimated probability of each node.
