@@ -27,6 +27,7 @@ TASKS = {
     "arms with contexts in local": "own-devices.md",
     "log to policy": "log-to-policy.md",
     "log in Python": "learn-from-a-log.md",
+    "number from a log": "number-from-a-log.md",
     "devices and their server": "devices.md",
     "other people's reports": "transfer.md",
     "curator and modeler": "outsourced.md",

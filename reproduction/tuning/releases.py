@@ -484,10 +484,10 @@ ELSEWHERE = {
     ),
     "chosen in short trials on worlds of their own by another command, reproduction/tuning/products.py": (
         "central.marginals.product_release.PEOPLE",
-        "central.marginals.product_release.FIRST_SHARES",
         "central.marginals.product_release.GROWTH",
         "central.marginals.product_release.BINS",
         "central.marginals.product_release.FREEDOM",
+        "central.marginals.product_release.TOLD_ALONE",
     ),
     "no trials are known of: what they stand for is written beside them": (
         "central.arm_changes.HELD_TWICE",
@@ -515,7 +515,7 @@ ELSEWHERE = {
         "central.marginals.action_release.GROWTH",
         "central.marginals.action_release.LAST_SHARE",
         "central.marginals.product_release.LAST_SHARE",
-        "central.marginals.product_release.TOLD_ALONE",
+        "central.marginals.product_release.FIRST_SHARES",
         "models.marginals.actions.ALONE_VARIANCE",
         "models.marginals.actions.ALONE_COUNT",
         "models.marginals.action_basis.PARTS",

@@ -13,7 +13,7 @@ import pytest
 
 import dpbandits as dpb
 from contracts.cases import CASES
-from dpbandits.central import ContextLaw, ExploreThenCommit, ExploreTuning, GPBandit
+from dpbandits.central import ContextLaw, ExploreThenCommit, ExploreTuning, GPBandit, GPTuning
 from dpbandits.central.beginning import Beginning
 from dpbandits.central.logged.logged_table import READ_ARMS
 from dpbandits.central.published import USCA, Dubey2021
@@ -92,6 +92,36 @@ def menus() -> Iterator[Guarantee]:
             ).guarantee
     yield built(GPBandit, {**shared, "privacy": JointDP(1.0)}).guarantee
     yield built(GPBandit, {**shared, "privacy": JointDP(1.0, 1e-6), "reporting_delay": 3}).guarantee
+
+
+PRICES = dpb.Actions(
+    dpb.Schema(price=dpb.Range(1, 20, steps=5)),
+    value=dpb.values.Revenue(price="price"),
+    shape={"price": "decreasing"},
+    bounds=dpb.bounds.Within("price", low=2, high=15),
+)
+SHOP = dpb.Products(
+    {"name": ["tea", "cake", "soup"], "price": [2.0, 5.0, 7.0]}, columns=dpb.Schema(price=dpb.Range(0, 10))
+)
+
+
+def choices() -> Iterator[Guarantee]:
+    """Policies that choose numbers or products, and one whose arms changed; logs of numbers."""
+    shared = {"contexts": PEOPLE, "reward_range": (0, 1), "horizon": 4000}
+    tables = {"tuning": GPTuning(release="marginals")}
+    for privacy, noise in product(
+        (JointDP(1.0, 1e-6), JointDP(1.0, 1e-6, user_ids=False), JointDP(4.0, 1e-14)),
+        (SecureNoise(), SimulatedNoise(1)),
+    ):
+        own = {**shared, "privacy": privacy, "noise": noise}
+        yield GPBandit(**own, actions=PRICES).guarantee
+        yield GPBandit(**own, arms=SHOP).guarantee
+        changed = GPBandit(**own, arms=["a", "b"], **tables)
+        changed.add_arm("c")
+        yield changed.guarantee
+        for logged in ("steps", "numbers", "propensities", "densities"):
+            tuning = ExploreTuning(logged=logged)
+            yield ExploreThenCommit(**own, actions=PRICES, tuning=tuning).guarantee
 
 
 def logs() -> Iterator[Guarantee]:
@@ -221,7 +251,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-FAMILIES = (policies, block_releases, menus, logs, beginnings, published, reports, rows)
+FAMILIES = (policies, block_releases, menus, choices, logs, beginnings, published, reports, rows)
 
 
 @cache

@@ -22,6 +22,7 @@ from dpbandits.state.live import WITNESSED_EVERY
 __all__ = [
     "ANSWER_TIMES",
     "DRAWN_ONCE",
+    "KNOWN_PROPENSITIES",
     "OF_OTHERS",
     "OF_THE_SAME",
     "OWN_CONTEXT",
@@ -132,7 +133,7 @@ WITH_IDS = {
 
 NOT_PUT_BACK = unchecked(
     "no rollback",
-    "No older copy of the state or its folder is restored between releases. Rounds asked since would be "
+    "No older copy of the state or folder is restored between releases. Rounds asked since would be "
     "asked again, beyond a user's bound. A ledger notices this at openings and releases only, unless the "
     "policy runs in a folder. Without a folder a crash has the same effect: it loses every ask since the "
     "last release.",
@@ -223,7 +224,7 @@ def room_assumptions(
 
 PUBLIC_CLOCK = unchecked(
     "public clock",
-    "Times given to asks come from a public clock. Nobody's data changes them. (A reward's own time "
+    "Times of asks come from a public clock. Nobody's data changes them. (A reward's own time "
     "decides whether that reward counts, and nothing else.)",
 )
 
@@ -487,9 +488,12 @@ COMPOSITION = (
     "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
 PROPENSITIES = (
-    "Propensities, if rows have them, should be a public function of public strata, never estimated from the "
-    "log: one user's data would then change how other rows count. A wrong one makes answers worse. The bound "
-    "on one row's contribution holds for any propensity."
+    "A wrong propensity makes answers worse. The bound on one row's contribution holds for any propensity."
+)
+KNOWN_PROPENSITIES = unchecked(
+    "known propensities",
+    "Propensities, if rows have any, are not estimated from the log. Otherwise one user's data would change "
+    "how other users' rows count. Propensities are a public function of public strata.",
 )
 PARTS_OF_LOGS = unchecked(
     "logs in parts",
@@ -596,6 +600,7 @@ def explore_guarantee(
             *([ANSWER_TIMES] if answers is not None else []),
             *([HISTOGRAM_CHARGED] if setting.charged and "histogram" in records else []),
             PARTS_OF_LOGS,
+            KNOWN_PROPENSITIES,
         ],
         chosen="kernel, actions, reward range, horizon",
         asks=False,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.statement import (
     DRAWN_ONCE,
+    KNOWN_PROPENSITIES,
     OWN_DATA,
     OWN_DECISION,
     PARTS_OF_LOGS,
@@ -45,8 +46,8 @@ def public_functions(names: Sequence[str]) -> Assumption:
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return unchecked(
         "public functions",
-        f"The {listed} of actions: public functions that read no private data, only what they are given, "
-        "and treat each user apart from all others.",
+        f"The {listed} of actions: public functions that read no private data and treat each user apart from "
+        "all others. They read only what they are given.",
     )
 
 
@@ -160,8 +161,8 @@ DRAWN = {
 
 OWN_WEIGHTS = unchecked(
     "known densities",
-    "Propensities or densities of rows are those of the draw of their own action, and are not estimated from "
-    "the log: one user's data would then change how other rows count.",
+    "Propensities or densities of rows are not estimated from the log. Otherwise one user's data would "
+    "change how other users' rows count. Each one is that of the draw of its own row's action.",
 )
 
 
@@ -205,6 +206,7 @@ def logged_tables_guarantee(
         ],
         trusts=[
             PARTS_OF_LOGS,
+            *([KNOWN_PROPENSITIES] if logged is None else []),
             *([OWN_WEIGHTS] if logged in ("propensities", "densities") else []),
             *([public_functions(functions)] if functions else []),
         ],

@@ -116,7 +116,9 @@ _GAIN_TEMPERATURE = 0.2
 _CHILD_SD = TreeConstants().child_sd
 
 ACTION_SD = 1.5
-"""Prior standard deviation of the change of outcomes along the action, in units of that of their level."""
+"""Prior standard deviation of the change of outcomes along the action, in units of that of their level.
+
+It was set by hand: no committed trial compares it with other values."""
 
 _LAW = ("weights", "factor", "variance")
 """Names of the arrays that store the learned distribution of contexts."""
