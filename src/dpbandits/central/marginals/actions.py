@@ -153,7 +153,7 @@ class ActionBelief(Belief):
         """Return the belief with its window widened after a release.
 
         The draws that answer next give the share of users who get each action. These shares decide how far
-        its ends move.
+        the window's ends move.
         """
         if self.window is None or self.sample is None:
             return self
