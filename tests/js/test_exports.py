@@ -218,6 +218,48 @@ def test_actions_and_their_value_are_exported() -> None:
         growthbook(exported, "prices")
 
 
+@pytest.mark.parametrize("epsilon", [8.0, 0.1])
+def test_a_policy_with_products_is_exported(epsilon: float) -> None:
+    """With a table of arms, and without: at a small epsilon, products have no effects of their own."""
+    schema, rng = (
+        dpb.Schema(kind=dpb.Categories(["tea", "mug"]), price=dpb.Range(0, 9)),
+        np.random.default_rng(1),
+    )
+    kinds, prices = rng.choice(["tea", "mug"], 12), rng.uniform(0, 9, 12)
+    shop = dpb.Products(
+        {"name": [f"p{place}" for place in range(12)], "kind": kinds, "price": prices}, columns=schema
+    )
+    policy = dpb.central.GPBandit(
+        contexts=PEOPLE,
+        arms=shop,
+        reward_range=(0, 1),
+        horizon=1_500,
+        privacy=dpb.JointDP(epsilon=epsilon, delta=1e-4, user_ids=False),
+        seed=3,
+        noise=dpb.SimulatedNoise(4),
+    )
+    assert policy.features.alone == (epsilon == 8.0)  # type: ignore[attr-defined]
+    columns = people(1_200, seed=1)
+    for start in range(0, 1_200, 100):
+        part = {name: own[start : start + 100] for name, own in columns.items()}
+        decided = policy.ask_batch(part)
+        old = np.nan_to_num(np.array(part["age"], dtype=np.float64)) > 50
+        liked = (kinds[decided.indices] == "mug") == old
+        policy.tell_batch(decided.ids, 0.5 * liked + 0.05 * prices[decided.indices])
+    draws, published = policy.public_draws(40), policy.publish()
+    exported, columns = published.to_decisions(draws=draws), people(SOME)
+    contexts, read_back = rows(columns), read(exported)
+    scores = np.array([arm_scores(read_back, one) for one in contexts])
+    np.testing.assert_allclose(scores, published.predict(columns)[0], atol=1e-9)
+    clear, wanted = np.diff(np.sort(scores)[:, -2:])[:, 0] > CLOSE, published.recommend_batch(columns)
+    answers = [[decide_by(read_back, one) for one in contexts]]
+    answers += [by_javascript(exported, contexts)] if NODE is not None else []
+    for found in answers:
+        assert all(one == best for one, best, sure in zip(found, wanted, clear, strict=True) if sure)
+    explored = [decide_by(read_back, one, place) for place, one in enumerate(contexts[:40])]
+    assert explored == [policy.ask(one).arm for one in contexts[:40]]
+
+
 BOUNDS = dpb.bounds.Within(
     "price",
     low=dpb.bounds.ByCategory("region", {"north": 2.5, "south": 4, "west": 1}),

@@ -506,7 +506,8 @@ class PublishedPosterior(PublishedFunction):
         """
         if self.menu is not None and isinstance(self.features, ActionFeatures):
             people, known = self.menu.readable(contexts)
-            return self._best_actions(contexts, np.where(known[:, None], self._outcomes(people), np.nan))
+            mean = np.where(known[:, None], self._outcomes(people), np.nan)
+            return self.best_of(mean) if self.menu.actions is None else self._best_actions(contexts, mean)
         return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
 
     def _outcomes(self, people: FloatArray) -> FloatArray:

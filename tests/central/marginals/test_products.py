@@ -164,7 +164,12 @@ def test_published_function_decides_alone_and_is_exported():
         for income, region in zip(people["income"], people["region"], strict=True)
     ]
     best = np.array(TABLE["product"])[mean.argmax(axis=1)].tolist()
-    assert alone == best
+    assert alone == best == list(published.recommend_batch(people))
+    assert published.recommend({"income": people["income"][0], "region": people["region"][0]}) == best[0]
+    few = [["p3", "p4"]] * 50
+    assert list(published.recommend_batch(people, available=few)) == [
+        few[0][place] for place in mean[:, 3:5].argmax(axis=1)
+    ]
 
 
 def test_statement_says_that_features_are_public_and_charges_nothing_more():
@@ -212,6 +217,15 @@ def test_a_wrong_table_is_refused_with_the_reason(table, error, said):
 def test_other_policies_and_releases_refuse_products():
     with pytest.raises(InvalidParameter, match=r"products\.labels"):
         Uniform(contexts=PEOPLE, arms=shop(), reward_range=(0, 1), horizon=10)
+    learned = {
+        "contexts": PEOPLE,
+        "reward_range": (0, 1),
+        "horizon": 1_000,
+        "privacy": dpb.JointDP(epsilon=1),
+    }
+    with pytest.raises(InvalidParameter, match=r"not learned from a log\. Pass arms=products\.labels"):
+        dpb.central.ExploreThenCommit(arms=shop(), **learned)
+    assert dpb.central.ExploreThenCommit(arms=shop().labels, **learned).menu.n_arms == K
     with pytest.raises(InvalidParameter, match="marginal tables"):
         policy(tuning=GPTuning(release="features"))
     with pytest.raises(ProtocolError, match="products of a table"):

@@ -19,7 +19,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE, context_kernel
 from dpbandits.models.kernels import Indicator, Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.tables import Actions, Categories, Cycle, Schema
+from dpbandits.tables import Actions, Categories, Cycle, Products, Schema
 from dpbandits.tables.columns import Column
 from dpbandits.tables.menu import Menu
 
@@ -68,6 +68,11 @@ def people_menu(
     Raises:
         InvalidParameter: Arguments do not fit together.
     """
+    if isinstance(arms, Products):
+        raise InvalidParameter(
+            "arms: features of products are not learned from a log. Pass arms=products.labels for arms "
+            "without features, or use central.GPBandit"
+        )
     if isinstance(actions, Actions | Schema | Column):
         if arms is not None or not isinstance(contexts, Schema):
             raise InvalidParameter("pass actions=Range(...) beside contexts=Schema(...), and no arms=")

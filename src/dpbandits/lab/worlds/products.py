@@ -2,10 +2,10 @@
 
 A person gets one product and buys it or not. The chance of buying is one half of `level` at the middle, and
 varies from product to product with the standard deviation `spread`, in every context on average. `explained`
-is the share of this variance that the features of the products explain. Half of the explained variance is
-the same for everybody; the other half depends on the person (categories that a person likes, prices that fit
-an income). Of the variance that is not explained, three quarters are the product's own, whoever sees it. One
-quarter depends on the person in ways that differ from product to product.
+is the share of this variance that the features of the products explain. One fifth of the explained variance
+is the same for everybody; the rest depends on the person (categories that a person likes, prices that fit an
+income). Of the variance that is not explained, half is the product's own, whoever sees it. The other half
+depends on the person in ways that differ from product to product.
 
 | world | products | features explain |
 |---|---|---|
