@@ -108,7 +108,21 @@ MAKERS = {
     "ExactGPUCB": partial(baseline, ExactGPUCB),
 }
 every_policy = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+PRODUCTS = dpb.Products({"name": ARMS[:2], "cost": [1.0, 4.0]}, columns=dpb.Schema(cost=dpb.Range(0, 5)))
+
+
+def changing(**changes):
+    """A policy with a new arm from the first release on."""
+    policy = gp(**({"tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes))
+    policy.add_arm("chat", like="call")
+    return policy
+
+
 NUMBERS_TOO = MAKERS | {
+    "GPBandit of products": lambda **changes: gp(
+        **({"arms": PRODUCTS, "tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes)
+    ),
+    "GPBandit of arms that change": changing,
     "GPBandit of actions": lambda **changes: gp(
         **(
             {
@@ -118,10 +132,10 @@ NUMBERS_TOO = MAKERS | {
             }
             | changes
         )
-    )
+    ),
 }
 numbers_too = pytest.mark.parametrize("make", NUMBERS_TOO.values(), ids=NUMBERS_TOO)
-"""The policies, and one that chooses numbers: for contracts that name no arm."""
+"""The policies, and those of numbers, products and changing arms: for contracts that name no arm."""
 
 
 def rows_instead(policy, make):

@@ -96,13 +96,15 @@ def test_the_lint_follows_causes_and_objects(lint):
 
 
 @pytest.mark.parametrize("robust", [None, Robust(bytes(range(32)), groups=3)], ids=["plain", "robust"])
-@pytest.mark.parametrize("learner", ["questions", "smooth", "tree"])
+@pytest.mark.parametrize("learner", ["questions", "smooth", "tree", "numbers"])
 def test_devices_and_their_server(lint, tmp_path, learner, robust):
+    numbers = learner == "numbers"
+    both = dpb.Schema(first=dpb.Range(0, 1), second=dpb.Range(0, 1))
     spec = spec_with(
-        contexts=dpb.Box(low=[0, 0], high=[1, 1]),
-        arms=range(2),
+        contexts=both if numbers else dpb.Box(low=[0, 0], high=[1, 1]),
+        **({"actions": dpb.Range(1, 5, steps=5)} if numbers else {"arms": range(2)}),
         privacy=dpb.LocalDP(epsilon=4.0),
-        learner=learner,
+        learner="questions" if numbers else learner,
         reports_per_version=2,
     )
     server = Server(spec, robust=robust)
@@ -278,21 +280,25 @@ def test_answers_and_release_of_logged_data(lint, tmp_path):
     lint.check()
 
 
-def test_marginal_tables_of_a_log(lint, tmp_path):
+@pytest.mark.parametrize("numbers", [False, True], ids=["arms", "numbers"])
+def test_marginal_tables_of_a_log(lint, tmp_path, numbers):
     policy = ExploreThenCommit(
         contexts=dpb.Schema(place=dpb.Range(0, 1), old=dpb.Categories(["no", "yes"])),
-        arms=["mail", "call"],
+        **({"actions": dpb.Range(1, 5, steps=5)} if numbers else {"arms": ["mail", "call"]}),
         reward_range=(0.0, 1.0),
         horizon=4000,
         privacy=dpb.JointDP(epsilon=3.0, delta=1e-6),
-        tuning=ExploreTuning(release="marginals"),
+        tuning=ExploreTuning(release="marginals", logged="propensities" if numbers else None),
     )
+    chances = {"propensities": [FEATURE] * 10} if numbers else {}
     units, contexts = [USER, *(f"u{i}" for i in range(9))], {"place": [FEATURE] * 10, "old": ["yes"] * 10}
     arms, rewards = policy.explore(0, 10), np.full(10, REWARD)
     lint.refuse(policy.learn, contexts, arms[:9], rewards, users=units)
-    lint.refuse(policy.learn, {"place": [FEATURE] * 10}, arms, rewards, users=units)
-    policy.learn(contexts, arms, rewards, users=units)
-    policy.learn([{"place": OUTSIDE, "old": USER}], [USER], [REWARD], users=["v"])
+    lint.refuse(policy.learn, {"place": [FEATURE] * 10}, arms, rewards, **chances, users=units)
+    lint.refuse(policy.learn, contexts, arms, rewards, propensities=[OUTSIDE] * 9, users=units)
+    policy.learn(contexts, arms, rewards, **chances, users=units)
+    one = {"propensities": [OUTSIDE]} if numbers else {}
+    policy.learn([{"place": OUTSIDE, "old": USER}], [USER], [REWARD], **one, users=["v"])
     shard = policy.shard()
     lint.refuse(policy.answer, {"place": FEATURE, "old": "yes"})
     lint.refuse(policy.predict, contexts)

@@ -51,6 +51,20 @@ def of_numbers(**changes):
     return of_people(arms=None, actions=actions, **changes)
 
 
+def of_products():
+    """Arms with a public feature."""
+    table = {"name": ARMS, "cost": [1.0, 4.0, 0.0]}
+    return of_people(arms=dpb.Products(table, columns=dpb.Schema(cost=dpb.Range(0, 5))))
+
+
+def changing():
+    """A policy that adds an arm, which has a minimum share then, and retires one at its first release."""
+    policy = of_people(arms=[*ARMS, "old"])
+    policy.add_arm("chat", like="call")
+    policy.retire_arm("old")
+    return policy
+
+
 def warm():
     policy, rng = of_people(), np.random.default_rng(1)
     people = [person(rng) for _ in range(50)]
@@ -83,6 +97,8 @@ MAKERS = {
     "marginals, census and Gaussian counts": lambda: of_people(census=True, delta=1e-3),
     "marginals, actions": of_numbers,
     "marginals, actions and Gaussian counts": lambda: of_numbers(delta=1e-3),
+    "marginals, products": of_products,
+    "marginals, arms that change": changing,
     "cells": in_cells,
     "cells, horizon unknown": lambda: in_cells(horizon=None),
     "cells, delayed": lambda: in_cells(reporting_delay=3),
@@ -101,7 +117,7 @@ def brought(policy, rng):
     """A context and what is available of the arms, or a decision set."""
     if policy.menu is None:
         return rng.random((4, 2)), None
-    labels = policy.menu.arms.labels
+    labels = policy.menu.arms.labels if policy.arms is None else policy.arms
     available = [arm for arm, here in zip(labels, rng.random(len(labels)) < 0.7, strict=True) if here]
     return person(rng), available or None
 
@@ -164,8 +180,8 @@ def test_all_rounds_of_one_user_lose_no_more_than_was_promised(monkeypatch, make
 
 KINDS = pytest.mark.parametrize(
     "make",
-    [of_people, MAKERS["marginals, Gaussian counts"], of_numbers, in_cells],
-    ids=["marginals", "Gaussian", "actions", "cells"],
+    [of_people, MAKERS["marginals, Gaussian counts"], of_numbers, of_products, changing, in_cells],
+    ids=["marginals", "Gaussian", "actions", "products", "changing", "cells"],
 )
 
 

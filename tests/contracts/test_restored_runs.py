@@ -71,6 +71,29 @@ def logged_tables(folder, pauses):
     return seen
 
 
+def logged_numbers(folder, pauses):
+    policy = ExploreThenCommit(
+        contexts=dpb.Schema(age=dpb.Range(0, 1)),
+        actions=dpb.Range(1, 5, steps=5),
+        reward_range=(0.0, 1.0),
+        horizon=4000,
+        privacy=JointDP(epsilon=4.0, delta=1e-6, user_ids=False),
+        noise=SimulatedNoise(3),
+        tuning=ExploreTuning(logged="densities"),
+    )
+    seen = []
+    for t in range(8):
+        if t in pauses:
+            policy.save(folder / "state")
+            policy = ExploreThenCommit.load(folder / "state")
+        rng = np.random.default_rng(t)
+        prices = 5.0 - 4.0 * np.sqrt(rng.random(500))
+        people = {"age": rng.random(500)}
+        policy.learn(people, prices, rng.random(500), propensities=(5.0 - prices) / 8.0)
+        seen.append(policy.publish().posterior.mean.tobytes() if t > 4 else b"")
+    return seen
+
+
 def curator(folder, pauses):
     table = {"age": [30, 41, 52, 63, 74, 35], "effect": [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]}
     one = Curator(
@@ -93,12 +116,10 @@ def curator(folder, pauses):
 
 def server(folder, pauses, robust=None, **own):
     spec = spec_with(
-        contexts=Box(low=[0], high=[1]),
-        arms=range(2),
         privacy=LocalDP(epsilon=3.0),
         reports_per_version=5,
         seed=5,
-        **({"learner": "tree"} | own),
+        **({"learner": "tree", "arms": range(2), "contexts": Box(low=[0], high=[1])} | own),
     )
     reports = recorded(spec, robust)
     one = DurableServer.open(spec, folder / "server", robust=robust)
@@ -114,6 +135,11 @@ def server(folder, pauses, robust=None, **own):
 
 def asking_server(folder, pauses):
     return server(folder, pauses, learner="questions")
+
+
+def server_of_numbers(folder, pauses):
+    own = {"contexts": dpb.Schema(place=dpb.Range(0, 1)), "actions": dpb.Range(1, 5, steps=5), "arms": None}
+    return server(folder, pauses, learner="questions", **own)
 
 
 def robust_server(folder, pauses):
@@ -147,6 +173,18 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
-@pytest.mark.parametrize("run", [usca, logged_tables, curator, server, asking_server, robust_server])
+@pytest.mark.parametrize(
+    "run",
+    [
+        usca,
+        logged_tables,
+        logged_numbers,
+        curator,
+        server,
+        asking_server,
+        robust_server,
+        server_of_numbers,
+    ],
+)
 def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path, uninterrupted):
     assert run(tmp_path, pauses) == uninterrupted(run)

@@ -313,6 +313,56 @@ def test_javascript_refuses_the_files_that_python_refuses() -> None:
         assert sum(one["message"].startswith("not an exported policy") for one in refused) >= 10
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_function_of_a_log_of_numbers_is_exported(several: bool) -> None:
+    """It is learned from densities, with a value, a shape and bounds."""
+    channel = {"channel": dpb.Categories(["mail", "call"])} if several else {}
+    policy = dpb.central.ExploreThenCommit(
+        contexts=PEOPLE,
+        actions=dpb.Actions(
+            dpb.Schema(price=dpb.Range(1, 9, steps=9), **channel),
+            value=dpb.values.Revenue(cost=1),
+            shape={"price": "decreasing"},
+            bounds=BOUNDS,
+        ),
+        reward_range=(0, 1),
+        horizon=4000,
+        privacy=dpb.JointDP(epsilon=8, delta=1e-4, user_ids=False),
+        noise=dpb.SimulatedNoise(4),
+        tuning=dpb.central.ExploreTuning(logged="densities"),
+    )
+    rng, columns = np.random.default_rng(6), people(4000, seed=1)
+    prices = 9.0 - 8.0 * np.sqrt(rng.random(4000))
+    called = rng.random(4000) < 0.5
+    bought = prices < 3 + 3 * (np.array(columns["age"]) > 50) + (called & several)
+    density = (9.0 - prices) / 32.0 * (0.5 if several else 1.0)
+    given = {"price": prices, "channel": np.where(called, "call", "mail")} if several else prices
+    policy.learn(columns, given, bought, propensities=density)
+    published = policy.publish()
+    exported, columns = published.to_decisions(), people(5 * SOME)
+    wanted, contexts = published.recommend_batch(columns), rows(columns)
+    read_back = read(exported)
+    clear = []
+    for place in range(SOME):
+        curve = published.curve(contexts[place])
+        best = np.sort(curve.value[curve.allowed])
+        clear.append(len(best) < 2 or best[-1] - best[-2] > CLOSE)
+        np.testing.assert_allclose(
+            np.asarray(arm_scores(read_back, contexts[place]))[curve.allowed],
+            curve.value[curve.allowed],
+            atol=CLOSE,
+        )
+    assert sum(clear) > SOME - 5
+    assert len({str(one) for one in wanted}) > 3
+    found = [decide_by(read_back, one) for one in contexts[:SOME]]
+    assert all(one == best for one, best, sure in zip(found, wanted, clear, strict=False) if sure)
+    if NODE is not None:
+        answers = by_javascript(exported, contexts)
+        same = sum(one == best for one, best in zip(answers, wanted, strict=True))
+        assert same > 5 * SOME - 5
+        assert all(one == best for one, best, sure in zip(answers, wanted, clear, strict=False) if sure)
+
+
 def test_an_exported_policy_keeps_to_its_window() -> None:
     published = numbers(value=dpb.values.Revenue(cost=1), explore=dpb.Range(2, 3), step=1).publish()
     exported, columns = published.to_decisions(), people(200)
