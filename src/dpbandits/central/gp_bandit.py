@@ -887,8 +887,8 @@ class GPBandit(RoundPolicy):
         `share_outside` is the share of predictions outside the reward range. `outside` is the number of
         predictions beyond the thresholds of the warning.
         """
-        points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
-        mean, sd = self._predict(points)
+        with self._holder.still():  # the arms of these points and the posterior change together
+            mean, sd = self._predict(self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0)))
         low, high = self.reward_range.low, self.reward_range.high
         beyond = np.maximum(low - mean, mean - high)
         outside = beyond > np.maximum(BEYOND * self.reward_range.width, BEYOND_SDS * sd)

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,19 @@ _TOLD = int(RoundStatus.TOLD)
 
 _EXACT = 1 << 53
 """Largest integer n for which float64 represents all integers up to n exactly."""
+
+
+class _Predicted(NamedTuple):
+    """Predictions for n contexts and all K arms of `menu`, all from one moment.
+
+    Encoded contexts (n, d), means and standard deviations (n, K), and the window of actions.
+    """
+
+    menu: Menu
+    people: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    window: Window | None
 
 
 class RoundPolicy(KeptPolicy):
@@ -693,11 +706,20 @@ class RoundPolicy(KeptPolicy):
         """
         if self.menu is None:
             return self._predict(self.domain.validate(points, name="points"))
-        people, known = self.menu.readable(points)
-        sets = self.menu.sets(people)
-        found = (part.reshape(sets.shape[:2]) for part in self._predict(sets.reshape(-1, sets.shape[-1])))
-        mean, spread = (np.where(known[:, None], part, np.nan) for part in found)
-        return mean, spread
+        found = self._predicted(points)
+        return found.mean, found.spread
+
+    def _predicted(self, contexts: Any) -> _Predicted:
+        """Return predictions for all arms that are offered now, and these arms, for contexts of n users."""
+        if self.menu is None:
+            raise ProtocolError("this policy was built without contexts=")
+        people, known = self.menu.readable(contexts)  # contexts are read alike whatever arms are offered
+        with self._holder.still():  # a release of another thread changes the model and the arms together
+            menu, window = self.menu, self._window
+            sets = menu.sets(people)
+            found = self._predict(sets.reshape(-1, sets.shape[-1]))
+        mean, spread = (np.where(known[:, None], part.reshape(sets.shape[:2]), np.nan) for part in found)
+        return _Predicted(menu, people, mean, spread, window)
 
     @worded
     def recommend(self, brought: Any = None) -> Any:
@@ -713,18 +735,17 @@ class RoundPolicy(KeptPolicy):
         if self.menu is None and brought is None:
             self._check_over_domain()
             return self._over_domain(None, 1)[0]
-        mean, _ = self.predict(brought)
         if self.menu is None:
-            return int(first_best(mean, unit=self.reward_range.width))
+            return int(first_best(self.predict(brought)[0], unit=self.reward_range.width))
+        menu, people, mean, _, window = self._predicted(brought)
         if len(mean) != 1:
             raise InvalidData(
                 f"recommend: {len(mean)} contexts, expected one: use publish().recommend_batch for several"
             )
-        if self.menu.actions is not None:
-            people = self.menu.readable(brought)[0]
-            best = self.menu.actions.best(mean, self.reward_range, people, window=self._window)
-            return self.menu.actions.choice(int(best[0]))
-        return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
+        if menu.actions is not None:
+            best = menu.actions.best(mean, self.reward_range, people, window=window)
+            return menu.actions.choice(int(best[0]))
+        return menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
     def curve(self, context: Any) -> ActionCurve:
         """Return the outcomes and values of all actions for one context, predicted from releases only.
@@ -735,8 +756,8 @@ class RoundPolicy(KeptPolicy):
         """
         if self.menu is None or self.menu.actions is None:
             raise ProtocolError("curve: this policy was built without actions=")
-        people = self.menu.readable(context)[0]
-        return self.menu.actions.curve_of(people, self.predict(context), self.reward_range, self._window)
+        _, people, mean, spread, window = self._predicted(context)
+        return self.menu.actions.curve_of(people, (mean, spread), self.reward_range, window)
 
     @in_turn
     def warm_start(

@@ -313,6 +313,19 @@ class Holder:
             finally:
                 self._thread = before
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Return a context manager during which no other thread has a turn, for methods that only read.
+
+        It makes none of the checks of a turn: objects can be read after `close`, and in a forked process,
+        which has no other thread.
+        """
+        if os.getpid() != self._process:
+            yield
+            return
+        with self._lock:
+            yield
+
     def _refuse_call(self) -> None:
         """Raise those errors of `turn` that can be found without the lock."""
         self.refuse_fork()

@@ -1,11 +1,14 @@
 """Arms that come and go: what is offered, what is released, and what a state and a folder keep."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import numpy as np
 import pytest
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.tables.menu import Menu
 from internals import marginals as inside
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
@@ -352,3 +355,28 @@ def test_public_data_comes_before_changes():
     chooser.add_arm("chat")
     with pytest.raises(ProtocolError, match="before arms"):
         chooser.warm_start([context(0)], np.array([1.0]), arms=["mail"])
+
+
+def test_another_thread_never_reads_old_arms_with_new_predictions(monkeypatch):
+    chooser, real, asked = policy(), Menu.offering, []
+    monkeypatch.setitem(WORTH, "call", 0.05)
+    drive(chooser, 0, 150)
+    chooser.add_arm("chat", like="mail")
+    chooser.retire_arm("mail")
+    drive(chooser, 150, 200)
+
+    def meanwhile(menu, *given):  # the new posterior is there, and the arms are about to change
+        if not asked:
+            calls = (chooser.predict, [context(1)]), (chooser.recommend, context(1)), (chooser.diagnostics,)
+            asked.extend(pool.submit(*call) for call in calls)
+            wait(asked, timeout=0.3)
+        return real(menu, *given)
+
+    with ThreadPoolExecutor(3) as pool:
+        monkeypatch.setattr(Menu, "offering", meanwhile)
+        drive(chooser, 200, 201)
+        (mean, _), best, told = (one.result() for one in asked)
+    assert chooser.arms == ("call", "chat")
+    np.testing.assert_array_equal(mean, chooser.predict([context(1)])[0])
+    assert best == chooser.recommend(context(1)) == "chat"
+    assert told["predictions"] == chooser.diagnostics()["predictions"]
