@@ -187,6 +187,91 @@ def test_of_two_changes_of_one_version_the_second_is_refused(two: Two) -> None:
     assert one.get("/v1/policies/offers").json()["status"] == "retired"
 
 
+def with_tables(caller: Caller) -> None:
+    """Begin a policy that is called arms, with marginal tables."""
+    assert caller.post("/v1/populations", {**CUSTOMERS, "name": "others"}).status_code == 201
+    begun = caller.post("/v1/policies", {**OFFERS, "name": "arms", "population": "others"})
+    assert begun.status_code == 201, begun.text
+
+
+def test_two_workers_change_arms_at_once_and_offer_the_same(two: Two) -> None:
+    """The same request of both is one change; different ones are both made, and both workers decide so."""
+    _, _, one, other = two
+    with_tables(one)
+    at = "/v1/policies/arms"
+    asked = [("/arms", {"arm": "chat", "minimum": 0.4})] * 2
+    asked += [("/arms", {"arm": "fax", "minimum": 0.1}), ("/arms:retire", {"arm": "mail"})]
+    ready, answers = threading.Barrier(len(asked)), []
+
+    def decided(start: int, stop: int) -> list[tuple[int, str]]:
+        found = []
+        for number in range(start, stop):
+            answer = (one, other)[number % 2].decide(f"v{number}", policy="arms").json()
+            found.append((number % 2, answer["arm"]))
+        return found
+
+    def change(caller: Caller, path: str, body: dict[str, Any]) -> None:
+        ready.wait(60.0)
+        answers.append(caller.post(at + path, body))
+
+    decided(0, 30)
+    threads = [
+        threading.Thread(target=change, args=((one, other)[place % 2], *request))
+        for place, request in enumerate(asked)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert [answer.status_code for answer in answers] == [200] * len(asked)
+    told = one.get(f"{at}/arms").json()
+    assert told == other.get(f"{at}/arms").json()
+    assert sorted((change["arm"], change["release"]) for change in told["changes"]) == [
+        ("chat", 2),
+        ("fax", 2),
+        ("mail", 2),
+    ]
+    events = [event["what"] for event in one.get("/v1/events").json()["events"]]
+    assert (events.count("arm-added"), events.count("arm-retired")) == (2, 1)
+    before, after = decided(30, 44), decided(44, 120)  # the second release decides from round 44 on
+    assert {arm for _, arm in before} <= {"mail", "call", "nothing"}
+    for worker in (0, 1):
+        arms = {arm for own, arm in after if own == worker}
+        assert "chat" in arms
+        assert "mail" not in arms
+    assert other.get(f"{at}/arms").json()["arms"] == [
+        "call",
+        "nothing",
+        *(c["arm"] for c in told["changes"] if c["event"] == "arm added"),
+    ]
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_change_of_arms_that_the_database_undoes_is_none_for_either_worker(two: Two) -> None:
+    first, second, one, other = two
+    with_tables(one)
+    how: dict[str, Any] = {"retire": False, "asked": {"arm": "chat"}, "now": 1.0}
+
+    def undone(writes: Writes) -> None:
+        policies.change_arms(writes, first.engines, "arms", **how)
+        raise StateError("undone")
+
+    with pytest.raises(StateError, match="undone"):
+        first.write(undone).result(60.0)
+    for caller in (one, other):
+        assert caller.get("/v1/policies/arms/arms").json()["changes"] == []
+        body = {
+            "id": f"v{caller is one}",
+            "user": f"u{caller is one}",
+            "context": AGNES,
+            "available": ["chat"],
+        }
+        assert caller.post("/v1/policies/arms/decisions", body).status_code == 422
+    kept = second.write(lambda writes: policies.change_arms(writes, second.engines, "arms", **how))
+    assert json.loads(kept.result(60.0).arm_changes)[0]["arm"] == "chat"
+    assert len(one.get("/v1/policies/arms/arms").json()["changes"]) == 1
+
+
 def test_guesses_are_counted_over_all_workers(two: Two) -> None:
     _, _, one, other = two
     assert one.decide("visit", user="u-1").status_code == 200
