@@ -862,7 +862,8 @@ class GPBandit(RoundPolicy):
         """
         count = self.blocks_released
         numbers, warned = self._kind.findings(self._past, count)
-        predictions = self._predictions()
+        with self._holder.still():  # arms and posterior change together
+            predictions = self._predictions()
         if count and predictions["outside"]:
             low, high = self.reward_range.low, self.reward_range.high
             ends = {name: predictions[name] for name in ("lowest", "highest")}
@@ -887,8 +888,8 @@ class GPBandit(RoundPolicy):
         `share_outside` is the share of predictions outside the reward range. `outside` is the number of
         predictions beyond the thresholds of the warning.
         """
-        with self._holder.still():  # the arms of these points and the posterior change together
-            mean, sd = self._predict(self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0)))
+        points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
+        mean, sd = self._predict(points)
         low, high = self.reward_range.low, self.reward_range.high
         beyond = np.maximum(low - mean, mean - high)
         outside = beyond > np.maximum(BEYOND * self.reward_range.width, BEYOND_SDS * sd)

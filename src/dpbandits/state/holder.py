@@ -26,7 +26,7 @@ import secrets
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from os import PathLike
@@ -320,10 +320,7 @@ class Holder:
         It makes none of the checks of a turn: objects can be read after `close`, and in a forked process,
         which has no other thread.
         """
-        if os.getpid() != self._process:
-            yield
-            return
-        with self._lock:
+        with self._lock if os.getpid() == self._process else nullcontext():
             yield
 
     def _refuse_call(self) -> None:
