@@ -6,4 +6,4 @@ const here = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
 const python = await loadPyodide();
 python.unpackArchive(new Uint8Array(readFileSync(process.argv[2])), "zip");
 python.globals.set("cases", here("cases.json"));
-console.log(python.runPython(here("use.py")));
+console.log(python.runPython(here("use.txt")));
