@@ -291,7 +291,7 @@ def test_without_a_server_it_plays_what_was_recorded_and_sends_nothing(browser: 
     best, chance = page.inner_text("#bounds").split(", ")
     says = (RECORDED.parents[2] / "guides" / "devices.md").read_text().replace("\n", " ")
     assert f"help {page.inner_text('#value')} of people" in says
-    assert f"the best would help {best}, chance {chance}" in says
+    assert f"the best arms would help {best}, random arms {chance}" in says
     assert not [url for url in asked if "/v1/" in url]
     page.close()
 

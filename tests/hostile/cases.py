@@ -131,6 +131,14 @@ CASES: dict[str, Case] = {
     "Box": Case(domains.Box, {"low": [0.0], "high": [1.0]}),
     "Finite": Case(domains.Finite, {"points": [[0.0], [1.0]]}),
     "Range": Case(dpb.Range, {"low": 0.0, "high": 1.0}),
+    "Products": Case(
+        dpb.Products,
+        {
+            "table": {"product": ["a", "b", "c"], "price": [1.0, 2.0, 3.0]},
+            "columns": dpb.Schema(price=dpb.Range(1, 5)),
+            "name": "product",
+        },
+    ),
     "Actions": Case(dpb.Actions, {"schema": dpb.Schema(price=dpb.Range(1, 5, steps=5))}),
     "Categories": Case(dpb.Categories, {"values": ["a", "b"]}),
     "Ordered": Case(dpb.Ordered, {"values": [5, 10, 20]}),

@@ -13,7 +13,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -23,6 +22,7 @@ from dpbandits._reading import reading
 from dpbandits._typing import IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
+from dpbandits.policy.deadlines import shown_time
 
 __all__ = ["ARMS", "MINIMUM", "ArmChange", "ArmHistory"]
 
@@ -100,8 +100,8 @@ class ArmChange:
         return cls.from_config(event)
 
     def __str__(self) -> str:
-        when = datetime.fromtimestamp(self.at, UTC).isoformat(timespec="seconds")
-        return f"{_EVENTS[self.what]}: {self.arm!r}, announced {when}, from release {self.version} on"
+        announced = f"{_EVENTS[self.what]}: {self.arm!r}, announced {shown_time(self.at)}"
+        return f"{announced}, from release {self.version} on"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ at most `rounds_per_user` rounds. A round belongs to the block of its ask, wheth
 Only the kind's `draw` adds noise to raw data.
 """
 
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -57,7 +56,7 @@ from dpbandits.models.marginals import tables_hold
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PolicyOptions, RoundPolicy
 from dpbandits.policy.beside import Beside
-from dpbandits.policy.deadlines import Deadlines
+from dpbandits.policy.deadlines import Deadlines, public_time
 from dpbandits.privacy.definitions import JointDP, counted, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
@@ -574,7 +573,7 @@ class GPBandit(RoundPolicy):
 
     def _change_arms(self, fields: dict[str, Any], at: float | None) -> ArmChange:
         """Store a change, which takes effect for later releases; if this fails, nothing is changed."""
-        when = time.time() if at is None else _checks.number(at, name="at", minimum=0.0, exclusive=False)
+        when = public_time(at)
         change = ArmChange(**fields, asked=self._book.asked, at=float(when))
         history, log = self._history, self._holder.log
         self._take_change(change)

@@ -66,6 +66,20 @@ def seconds_of(at: object) -> float:
     return seconds
 
 
+def public_time(at: object) -> float:
+    """Return the time of a public event in seconds since 1970; the wall clock if `at` is None.
+
+    Raises:
+        InvalidData: `at` is no datetime and no finite number.
+    """
+    return time.time() if at is None else seconds_of(at)
+
+
+def shown_time(seconds: float) -> str:
+    """Return a time in seconds since 1970 as a text in ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
 def times_of(at: object, count: int) -> FloatArray:
     """Return `count` times in seconds, shape (count,).
 

@@ -177,9 +177,9 @@ def _columns(table: Any, columns: Schema, name: str) -> dict[str, Any]:
         if not all(isinstance(row, Mapping) and row.keys() >= set(names) for row in table):
             raise InvalidData(f"table: expected a list of dictionaries with {list(names)}")
         return {one: [row[one] for row in table] for one in names}
-    index = getattr(table, "index", None)
-    if name not in table and getattr(index, "name", None) == name:
-        table = table.reset_index()
+    named = getattr(getattr(table, "index", None), "name", None) == name
+    if named and name not in getattr(table, "columns", ()):
+        table = table.reset_index()  # a data frame whose index has the labels
     read = read_table(table)
     missing = [one for one in names if one not in read.names]
     if missing:
