@@ -112,7 +112,12 @@ class Configured:
             InvalidParameter: The configuration belongs to another class, or its values do not fit.
         """
         with reading(f"the configuration of a {cls.__name__}"):
-            return cls(**cls.arguments(config))
+            given, known = cls.arguments(config), _parameters(cls)
+            if not given.keys() <= set(known):
+                raise InvalidParameter(
+                    f"not the configuration of a {cls.__name__}, which has {', '.join(known)}"
+                )
+            return cls(**given)
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -121,3 +121,26 @@ def test_what_does_not_fit_is_refused(shop: Caller, actions: dict[str, Any]) -> 
 
 def test_arms_and_actions_exclude_each_other(shop: Caller) -> None:
     refused(shop.post("/v1/policies", ASKED | {"arms": ["a", "b"]}), "invalid", 422)
+
+
+def test_a_fallback_has_the_action_too(shop: Caller) -> None:
+    columns = [*PRICES["columns"], {"name": "channel", "type": "Categories", "values": ["mail", "call"]}]
+    settings = {"settings": {"fallback": "price=4.0, channel=call"}}
+    begun(shop, actions=PRICES | {"columns": columns}, **settings)
+    answer = answered(
+        shop.post("/v1/policies/prices/decisions", {"id": "v", "user": "v", "context": {"age": "x"}})
+    )
+    assert answer["fallback"]
+    assert (answer["arm"], answer["action"]) == ("price=4.0, channel=call", {"price": 4.0, "channel": "call"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"columns": {"price": {"low": 1, "high": 9}}}, "body.actions.columns is not a list"),
+        ({"bounds": {"type": "Within", "column": "price"}}, "a Within, which has action, low, high"),
+    ],
+)
+def test_malformed_actions_are_told_what_was_expected(shop: Caller, changed: Any, said: str) -> None:
+    found = refused(shop.post("/v1/policies", ASKED | {"actions": PRICES | changed}), "invalid", 422)
+    assert said in found["detail"]

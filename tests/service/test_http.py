@@ -458,9 +458,9 @@ def test_a_refusal_names_members_of_messages_and_nothing_that_a_caller_named(sho
     assert found["detail"] == "body.member is not known here."
     decision = answered(shop.decide("v2"))["id"]
     found = refused(shop.reward(decision, "agnes_has_debts"), "invalid", 422)
-    assert found["detail"] == "body.reward does not fit."
+    assert found["detail"] == "body.reward is not a number and is not true or false."
     found = refused(shop.post(f"{at}/decisions:check", {"contexts": [{}, "agnes_has_debts"]}), "invalid", 422)
-    assert found["detail"] == "body.contexts.1 does not fit."
+    assert found["detail"] == "body.contexts.1 is not an object."
     headers = {"Authorization": f"Bearer {shop.token}", "Content-Type": "application/json"}
     for path in ("decisions", "decisions:check"):
         reply = shop.client.post(f"{at}/{path}", content="agnes_has_debts", headers=headers)

@@ -616,6 +616,12 @@ def test_a_category_that_spells_a_missing_value_is_one():
     assert Arms(["none", "mail"]).codes(["none", None, "x"]).tolist() == [0, 0, -1]
 
 
+@pytest.mark.parametrize("name", ["missing", "unknown"])
+def test_a_category_for_odd_cells_must_be_listed(name):
+    with pytest.raises(InvalidParameter, match=f"{name} is none of the 2 categories: list it"):
+        Categories(["north", "south"], **{name: "other"})
+
+
 def test_an_unlisted_value_is_the_unknown_category():
     region = Categories(["north", "south", "other"], unknown="other")
     cells = np.array(["south", "mars", None, 3, [1]], dtype=object)

@@ -78,7 +78,7 @@ def learn(
         Path | None,
         Option(
             help="TOML file that describes the table, instead of --context, --action, --reward, --bounds. "
-            "Required if the policy is to choose numbers; see its section [actions]."
+            "Required if the policy is to choose numbers; see its section actions."
         ),
     ] = None,
     context: Annotated[str | None, Option(help="Names of the context columns, as a,b,c.")] = None,

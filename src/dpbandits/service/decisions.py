@@ -108,7 +108,7 @@ def _unreadable(
                 menu.refuse(body["context"], None)
     except InvalidData as error:
         ask, why = f"{kept.id[:8]}-{slot}-refused", _why(menu, body["context"])
-        return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
+        return _without(engine, kept, body, problem_of(error), "refused", ask=ask, why=why)
     raise StateError("a valid context was refused")
 
 
@@ -159,13 +159,13 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
             decision = policy.ask(brought, user, available=available)
     except (HorizonExceeded, ContributionExceeded) as error:
         problem = problem_of(error)
-        return _without(kept, body, problem, "fallback", ask=None, why={"reason": problem.slug})
+        return _without(engine, kept, body, problem, "fallback", ask=None, why={"reason": problem.slug})
     except InvalidData as error:
         ask = None
         if engine.book.entered > before:  # the id has the slot of the taken round
             ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
         why = {"reason": "user"} if ask is None else _why(policy.menu, brought)
-        return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
+        return _without(engine, kept, body, problem_of(error), "refused", ask=ask, why=why)
     answer: dict[str, Any] = {"fallback": False, "propensity": None if shadow else decision.propensity}
     if policy.menu is None:
         answer |= {"index": decision.index, "action": decision.action.tolist()}
@@ -187,7 +187,14 @@ def _matrix(candidates: Any) -> Any:
 
 
 def _without(
-    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None, why: dict[str, Any]
+    engine: Engine,
+    kept: Kept,
+    body: dict[str, Any],
+    problem: Problem,
+    status: str,
+    *,
+    ask: str | None,
+    why: dict[str, Any],
 ) -> tuple[dict[str, Any], str | None, str]:
     """Return the result of `_answer` for a request that gets no decision.
 
@@ -196,7 +203,10 @@ def _without(
     """
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
-        return {"fallback": True, "propensity": None, "arm": arm, **why}, ask, status
+        chosen: dict[str, Any] = {"arm": arm}
+        if (actions := engine.policy.actions) is not None:
+            chosen["action"] = actions.choice(actions.arms.code(arm))
+        return {"fallback": True, "propensity": None, **chosen, **why}, ask, status
     if ask is None:
         raise problem
     return {"problem": problem.slug, "detail": problem.detail, **why}, ask, status

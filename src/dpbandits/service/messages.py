@@ -428,7 +428,23 @@ MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.m
 """Names of all members of messages. An error about a body may contain these names."""
 
 
-_SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
+_SAID = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "json_invalid": "is no JSON",
+    "list_type": "is not a list",
+    "dict_type": "is not an object",
+    "model_type": "is not an object",
+    "model_attributes_type": "is not an object",
+    "string_type": "is not a text",
+    "float_type": "is not a number",
+    "float_parsing": "is not a number",
+    "int_type": "is not a whole number",
+    "int_parsing": "is not a whole number",
+    "int_from_float": "is not a whole number",
+    "bool_type": "is not true or false",
+    "bool_parsing": "is not true or false",
+}
 """Messages for errors in a body, by type of error. The message for all other types is "does not fit"."""
 
 
@@ -437,11 +453,12 @@ def not_fitting(found: Sequence[Any]) -> Problem:
 
     It has the places and kinds of the errors, in public words.
     """
-    places = [
-        f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
-    ]
+    said: dict[str, dict[str, None]] = {}
+    for one in found[:10]:  # a number or a boolean has an error for each of them
+        said.setdefault(_named(one["loc"], one["type"]), {})[_SAID.get(one["type"], "does not fit")] = None
+    places = [f"{place} {' and '.join(errors)}" for place, errors in said.items()]
     slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
-    return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")
+    return Problem(slug, f"{'; '.join(places)}.")
 
 
 _PLACES = MEMBERS | {"body", "path", "query", "header"}

@@ -295,7 +295,9 @@ class Categories(Column):
             )
         for name, given in {"missing": missing, "unknown": unknown}.items():
             if given is not None and (type(given) is not type(listed[0]) or given not in listed):
-                raise InvalidParameter(f"{name}: expected one of the {len(listed)} categories, or None")
+                raise InvalidParameter(
+                    f"{name} is none of the {len(listed)} categories: list it among the values too"
+                )
         assign(self, values=listed, missing=missing, unknown=unknown)
         self._places  # noqa: B018 - raises for two categories with the same value
 
