@@ -54,3 +54,10 @@ def test_arms_are_added_and_retired_once(command, tmp_path):
     refused = command("service", "retire-arm", "offers", "fax", "--data", data)
     assert refused.status != 0
     assert "no arm" in refused.err
+
+
+def test_a_folder_without_a_service_is_refused_and_stays_empty(command, tmp_path):
+    refused = command("service", "retire-arm", "offers", "mail", "--data", tmp_path / "typo")
+    assert refused.status != 0
+    assert "has no data of a service: pass the folder" in refused.err
+    assert not (tmp_path / "typo").exists()

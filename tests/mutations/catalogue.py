@@ -3853,8 +3853,8 @@ MUTATIONS = (
         "an application that sends contexts which cannot be read sees answers that look well",
         (
             "service/decisions.py",
-            '"propensity": None, "arm": arm, **why}, ask, status',
-            '"propensity": None, "arm": arm}, ask, status',
+            "**chosen, **why}, ask, status",
+            "**chosen}, ask, status",
         ),
         tests="tests/service/test_reasons.py",
     ),

@@ -185,7 +185,9 @@ class ArmHistory:
             InvalidParameter: An arm had this label before, `like` is no arm of the policy, or the minimum is
                 no share, or too large together with the minimum shares of other new arms.
         """
-        label = Arms([*self.labels, arm]).labels[-1]  # raises for a label that is invalid or was used before
+        if self.code(arm) >= 0:
+            raise InvalidParameter(f"add_arm: {arm!r} is an arm already, or was one: pass a new label")
+        label = Arms([*self.labels, arm]).labels[-1]  # raises for an invalid label
         if like is not None and not 0 <= self.code(like) < self.known(version - 1):
             raise InvalidParameter("add_arm: like= is no arm of this policy that has been offered")
         share: Any = MINIMUM if minimum is None else minimum

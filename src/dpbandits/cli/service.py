@@ -225,7 +225,12 @@ def _label(text: str) -> Any:
 
 def _change_arms(data: Path, config: Path | None, database: str | None, name: str, **how: Any) -> None:
     from dpbandits.service import policies
+    from dpbandits.service.backups import STORE
 
+    if not _settings(config, database).database and not (data / STORE).exists():
+        raise InvalidParameter(
+            f"--data: {data} has no data of a service: pass the folder of `dpbandits serve`"
+        )
     with _opened(data, config, database) as service:
         kept = service.write(
             lambda writes: policies.change_arms(writes, service.engines, name, **how, now=service.now())

@@ -162,9 +162,11 @@ class Actions(Configured):
                 f"the grid has {math.prod(self.sizes)} actions, expected from 2 to {MOST_ACTIONS}: pass "
                 "Range(low, high, steps=10)"
             )
-        for name, given in (("value", self.value), ("bounds", self.bounds)):
+        named = {"value": 'values.Revenue(price="price")', "bounds": 'bounds.Within("price", low=5)'}
+        for name, example in named.items():
+            given = getattr(self, name)
             if given is not None and (not callable(given) or isinstance(given, type)):
-                raise InvalidParameter(f"{name} is {kind_of(given)}, expected a function")
+                raise InvalidParameter(f"{name} is {kind_of(given)}, expected a function such as {example}")
         if self.shape is not None:
             self._check_shape(self.shape)
         own = dict(zip(self.schema.names, self.ordered, strict=True))

@@ -109,7 +109,7 @@ def test_the_same_call_again_is_one_change_and_another_one_is_refused():
     assert len(chooser.arm_changes) == 2
     with pytest.raises(ProtocolError, match="another like"):
         chooser.add_arm("chat", like="call")
-    with pytest.raises(InvalidParameter, match="same value"):
+    with pytest.raises(InvalidParameter, match="pass a new label"):
         chooser.add_arm("call")  # a label is never used again
     with pytest.raises(ProtocolError, match="last arm"):
         chooser.retire_arm("mail") and chooser.retire_arm("chat")
