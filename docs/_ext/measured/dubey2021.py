@@ -1,4 +1,4 @@
-"""Tables and pictures of `explanation/dubey2021-formulas.md`, computed when the page is built."""
+"""Tables and pictures of the pages `dubey2021-formulas` and `evidence/dubey2021`, computed in the build."""
 
 import numpy as np
 from IPython.display import HTML, Markdown
