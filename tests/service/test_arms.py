@@ -86,6 +86,16 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     decided(shop, 0, 3)
 
 
+def test_a_fallback_is_an_arm_that_is_not_retired(shop: Caller) -> None:
+    settings = {"settings": {"fallback": "mail"}}
+    answered(shop("PATCH", "/v1/policies/offers", settings, If_Match="*"))
+    refused(shop.post(RETIRE, {"arm": "mail"}), "conflict", 409)
+    assert answered(shop.get(ARMS))["changes"] == []
+    answered(shop("PATCH", "/v1/policies/offers", {"settings": {"fallback": "call"}}, If_Match="*"))
+    answered(shop.post(RETIRE, {"arm": "mail"}))
+    refused(shop("PATCH", "/v1/policies/offers", settings, If_Match="*"), "invalid", 422)
+
+
 def test_available_takes_an_announced_arm(shop: Caller) -> None:
     decided(shop, 0, 30)
     answered(shop.post(ARMS, {"arm": "chat"}))

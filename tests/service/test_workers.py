@@ -103,6 +103,44 @@ def test_two_hundred_faults(tmp_path: Path) -> None:
     assert found["compared"] > 20
 
 
+def test_arms_that_two_workers_change_at_once_change_once_and_in_both(two: Two) -> None:
+    _, _, one, other = two
+    asked = {**OFFERS, "name": "arms", "privacy": {"epsilon": 0.3, "delta": 1e-6}}
+    assert one.post("/v1/policies", asked).status_code == 201
+    chosen: list[str] = []
+
+    def decide(start: int, stop: int) -> None:
+        for number in range(start, stop):
+            by, to = (one, other) if number % 2 else (other, one)
+            answer = by.decide(f"v{number}", policy="arms").json()
+            assert to.reward(answer["id"], number % 2, policy="arms").status_code == 200
+            chosen.append(answer["arm"])
+
+    decide(0, 10)
+    path, told = "/v1/policies/arms/arms", []
+    add, retire = {"arm": "chat", "minimum": 0.5}, {"arm": "mail"}
+
+    def tell(caller: Caller) -> None:
+        told.extend([caller.post(path, add).status_code, caller.post(f"{path}:retire", retire).status_code])
+
+    threads = [threading.Thread(target=tell, args=(caller,)) for caller in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == [200] * 4
+    decide(10, 50)
+    assert "chat" not in chosen[:23]  # 21 rounds and the lag
+    assert "chat" in chosen[23:]
+    assert "mail" not in chosen[23:]
+    arms = one.get(path).json()
+    assert arms == other.get(path).json()
+    assert [change["event"] for change in arms["changes"]] == ["arm added", "arm retired"]
+    bodies = [{"id": f"b{i}", "user": f"b{i}", "context": {} if i == 1 else AGNES} for i in range(3)]
+    batch = other.post("/v1/policies/arms/decisions:batch", {"decisions": bodies}).json()["results"]
+    assert ["decision" in result for result in batch] == [True, False, True]
+
+
 def test_two_workers_release_what_one_policy_does(
     folder: Path, address: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

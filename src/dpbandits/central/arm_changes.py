@@ -80,7 +80,15 @@ class ArmChange:
             what: Any = {text: name for name, text in _EVENTS.items()}[event["event"]]
             given = {name: value for name, value in event.items() if name != "event"}
             found = cls(what=what, **given)
-            if type(found.version) is not int or type(found.asked) is not int or found.version < 1:
+            share: Any = found.minimum
+            counts = found.version, found.asked
+            fits = all(type(one) is int for one in counts) and found.version >= 1 and found.asked >= 0
+            fits &= type(found.at) in (int, float) and math.isfinite(found.at)
+            if what == "add":
+                fits &= type(share) in (int, float) and 0.0 < share <= MOST_FORCED
+            else:
+                fits &= share is None and found.like is None
+            if not fits:
                 raise CorruptState("a change of arms cannot be read")
         return found
 

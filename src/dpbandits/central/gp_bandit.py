@@ -428,6 +428,7 @@ class GPBandit(RoundPolicy):
     def guarantee(self) -> Guarantee:
         """Guarantee of (epsilon, delta)-joint DP, which is the same before, during and after the run.
 
+        After the first change of arms it has one more assumption, on which this promise rests.
         After `warm_start` from a published function the guarantee says so. For users who may be in the
         function's data and in the policy's, it adds up both guarantees.
         """
@@ -494,7 +495,7 @@ class GPBandit(RoundPolicy):
             The change. `version` is the number of releases from which it is in effect.
 
         Privacy: The call charges nothing and changes no sensitivity. It is an assumption of the statement
-        that arm and time do not depend on private data.
+        that arm, arguments and time do not depend on private data.
 
         Raises:
             ProtocolError: Arms of this policy cannot change, no release would hold rounds of the arm, or it

@@ -263,7 +263,8 @@ def change(
         raise Problem("conflict", "The policy is retired, which is final.")
     asked = dict(kept.asked)
     if kept.arm_changes != "[]":  # a new arm may be the fallback
-        asked["arms"] = list(_arms_of(kept).labels)
+        arms = _arms_of(kept)
+        asked["arms"] = [label for label in arms.labels if arms.found("retire", label) is None]
     new = canonical(_checked_settings({**kept.settings, **(settings or {})}, asked))
     changing = "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?"
     writes.run(changing, status or kept.status, new, kept.id)
@@ -301,13 +302,17 @@ def change_arms(
         by: id of the token that asks.
 
     Raises:
-        Problem: there is no such policy, or it is retired.
+        Problem: there is no such policy, or it is retired; or the arm to retire is the fallback of its
+            settings.
         ProtocolError, InvalidParameter: as in `GPBandit.add_arm` and `GPBandit.retire_arm`.
     """
     writes.locked("SELECT id FROM policies WHERE name = ?", name)
     kept = kept_policy(writes, name)
     if kept.status == "retired":
         raise Problem("conflict", "The policy is retired, which is final.")
+    fallback = kept.settings.get("fallback")
+    if retire and fallback is not None and Arms([fallback]).code(asked["arm"]) == 0:
+        raise Problem("conflict", "The arm is the policy's fallback: change that setting first.")
     engine = engines.use(writes, kept.id)
     engine.book.hold()
     engine.know(kept)

@@ -7,7 +7,8 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.central.arm_changes import ArmHistory
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.tables.menu import Menu
 from internals import marginals as inside
 
@@ -136,6 +137,22 @@ def test_new_arms_together_have_at_most_half_of_the_decisions():
     chooser.add_arm("chat", minimum=0.3)
     with pytest.raises(InvalidParameter, match="together"):
         chooser.add_arm("fax", minimum=0.3)
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        *({"version": 0}, {"asked": -1}, {"at": "now"}, {"event": "arm sold"}, {"what": "add"}),
+        *({"minimum": 40.0}, {"minimum": "most"}, {"minimum": None}),
+        *({"arm": "mail"}, {"like": "fax"}, {"arm": ["chat"]}),
+    ],
+)
+def test_an_altered_change_is_no_history(altered):
+    chooser = policy()
+    event = chooser.add_arm("chat", like="mail").to_config()
+    assert ArmHistory.of(("mail", "call"), [event]).changes == chooser.arm_changes
+    with pytest.raises(CorruptState):
+        ArmHistory.of(("mail", "call"), [event | altered])
 
 
 def test_policies_without_tables_of_arms_refuse():
@@ -347,7 +364,8 @@ def test_the_statement_says_that_changes_rest_on_no_private_data():
         "changes of arms"
     }
     assert after.certificate == before.certificate
-    assert "Which arms are added and retired, and when, does not depend on private data" in after.explain()
+    said = "Which arms are added and retired, how and when, does not depend on private data"
+    assert said in " ".join(after.explain().split())
 
 
 def test_public_data_comes_before_changes():

@@ -63,7 +63,7 @@ def changed_arms(count: int) -> Assumption:
     """Return the assumption on changes of arms, which nothing can check; `count` is their number."""
     return unchecked(
         "changes of arms",
-        "Which arms are added and retired, and when, does not depend on private data. It may depend on "
+        "Which arms are added and retired, how and when, does not depend on private data. It may depend on "
         f"releases. The log of releases lists the {'change' if count == 1 else f'{count} changes'} so far.",
     )
 
