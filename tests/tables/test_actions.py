@@ -441,6 +441,15 @@ def test_a_value_that_fails_for_one_user_gives_that_user_the_first_allowed_actio
         )
 
 
+def test_another_users_values_decide_no_tie_in_a_batch():
+    actions = Actions(PRICES, value=lambda price, mean: mean - 0.5).beside(PEOPLE)
+    near = np.full(20, 0.5)
+    near[7] += 5e-13  # a tie in units of the reward range, and none in units of this row's own values
+    for other in (near, np.linspace(0.0, 1.0, 20)):
+        found = actions.best(np.stack([near, other]), RewardRange(0, 1), np.zeros((2, 2)))
+        assert found[0] == actions.best(near[None], RewardRange(0, 1), np.zeros((1, 2)))[0] == 0
+
+
 def test_the_statement_says_what_nothing_checks_of_functions():
     text = " ".join(
         policy(Actions(PRICES, value=lambda price, mean: price * mean)).guarantee.explain().split()

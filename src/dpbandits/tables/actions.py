@@ -549,8 +549,10 @@ class Actions(Configured):
                 contexts[known], None if offered is None else offered[known], window=window
             )
             values = self.ranked(means[known], reward_range, allowed)
-            spread = values[np.isfinite(values)]
-            found[known] = first_best(values, unit=float(np.ptp(spread)) or 1.0)
+            # Ties are in a public unit: users' own values would let one user decide over another's ties.
+            low, high = reward_range.low, reward_range.high
+            ends = self.surely_valued(np.outer([low, high], np.ones(self.n_actions)), low, high)
+            found[known] = first_best(values, unit=float(np.ptp(ends)) or 1.0)
         return found
 
     def offered(
