@@ -15,11 +15,13 @@ Rewards are 0 or 1. Everybody is asked once, at (1, 1e-6).
 | `from the start` | all five arms are offered to everybody |
 | `new policy` | a policy with five arms for the second half, which knows nothing of the first |
 
-Schedules are `twenty` and `ten`: a release after each twentieth, or tenth, of the people but the last. The
-default schedule has its last release after 14,325 people and the one before after 9,837, so it refuses an arm
-that is announced half way. A run's share is (mean reward - random)/(best - random) over the second half of
-the people, by true means, random over the five arms. `shares` are the shares of the decisions that go to the
-new arm after 0, 1, 2, ... releases that hold it. The last number is the final share.
+Schedules are `twenty` and `ten`: a release after each twentieth, or tenth, of the people but the last.
+`longest` is the default schedule with blocks of at most a twentieth of the people. The default schedule
+(`default`) has its last release after 14,325 people and the one before after 9,837, so it refuses an arm that
+is announced half way. It is run with all arms from the start alone. A run's share is (mean reward -
+random)/(best - random) over the second half of the people, by true means, random over the five arms. `shares`
+are the shares of the decisions that go to the new arm after 0, 1, 2, ... releases that hold it. The last
+number is the final share.
 
 Defaults of `add_arm` are tuned by `python -m reproduction.tuning.arms_change`, on other worlds and seeds
 below 1,000,000.
@@ -50,7 +52,7 @@ REGIONS = ("north", "south", "west", "east")
 CONTEXTS = dpb.Schema(age=dpb.Range(0, 1), income=dpb.Range(0, 1), region=dpb.Categories(list(REGIONS)))
 WORLDS = ("best", "bad")
 POLICIES = ("added", "like", "retired", "from the start", "new policy")
-SCHEDULES = {"twenty": 20, "ten": 10}
+SCHEDULES = {"twenty": 20, "ten": 10, "longest": 1, "default": 1}
 MARGIN, LIKE = 0.1, 0.8
 
 
@@ -90,13 +92,16 @@ def policy_of(name: str, *, seed: int, schedule: str, people: int) -> Any:
     parts = SCHEDULES.get(schedule, 1)
     ends = (people * one // parts for one in range(1, parts))
     blocks = [one for one in ends if one < horizon] or None
+    tuning = None if blocks is None else dpb.central.GPTuning(release="marginals", blocks=blocks)
+    if schedule == "longest":
+        tuning = dpb.central.GPTuning(longest_block=people // 20)
     return dpb.central.GPBandit(
         contexts=CONTEXTS,
         arms=[*ARMS, NEW] if name in ("from the start", "new policy") else list(ARMS),
         reward_range=(0, 1),
         horizon=horizon,
         privacy=dpb.JointDP(epsilon=EPSILON, delta=DELTA),
-        tuning=None if blocks is None else dpb.central.GPTuning(release="marginals", blocks=blocks),
+        tuning=tuning,
         seed=seed,
     )
 
@@ -159,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = [row for row in rows if row["schedule"] not in given.only]
     for schedule in given.only:
         for world in WORLDS:
-            for name in POLICIES:
+            for name in POLICIES if schedule != "default" else ("from the start",):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     rows.append(row_of(world, name, schedule))

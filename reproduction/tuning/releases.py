@@ -492,6 +492,7 @@ ELSEWHERE = {
     "no trials are known of: what they stand for is written beside them": (
         "central.arm_changes.HELD_TWICE",
         "central.arm_changes.MOST_FORCED",
+        "central.gp_bandit.LATE_RELEASES",
         "central.marginals.release.FORCED",
         "central.cells.ONE_PLACE",
         "central.cells.PLACE_DIGITS",
@@ -558,7 +559,7 @@ ELSEWHERE = {
         "central.marginals.learning.STEPS",
         "central.marginals.release.SQUARES",
         "central.marginals.release.UNITS",
-        "central.schedule.MOST_FADING",
+        "central.schedule.MOST_SHORT",
         "central.tuning.LONGEST_HORIZON",
         "models.marginals.census.CENSUS_BINS",
         "models.marginals.census.HALVINGS",

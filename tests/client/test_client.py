@@ -243,6 +243,25 @@ def test_a_reward_that_will_not_come_is_abandoned(server: ServerProcess) -> None
         assert policy.tell(decision.id, 1) is Receipt.REFUSED
 
 
+def test_arms_are_added_and_retired_once_by_who_may(server: ServerProcess) -> None:
+    policy = remote(server, begun(server, "changing"))
+    first, again = (policy.add_arm("chat", like="call", minimum=0.2) for _ in range(2))
+    assert first == again
+    assert first["arms"] == OFFERS["arms"]
+    told = policy.retire_arm("mail")
+    assert [(one["event"], one["arm"], one["release"]) for one in told["changes"]] == [
+        ("arm added", "chat", 1),
+        ("arm retired", "mail", 1),
+    ]
+    assert policy.retire_arm("mail") == told
+    with pytest.raises(InvalidData, match="same value"):
+        policy.add_arm("call")
+    with pytest.raises(ProtocolError):
+        policy.add_arm("chat", like="mail")
+    with pytest.raises(InvalidParameter):  # the scope is missing
+        remote(server, "changing", token=token_of(server, "decide")).retire_arm("call")
+
+
 def test_async_calls_are_the_same(server: ServerProcess) -> None:
     policy = AsyncRemotePolicy(server.url, begun(server, "awaited"), token=server.token)
 

@@ -34,7 +34,7 @@ def decided(shop: Caller, start: int, stop: int) -> list[Any]:
 def test_a_change_is_in_effect_from_the_next_release_on(shop: Caller) -> None:
     decided(shop, 0, 30)
     found = answered(shop.post(ARMS, {"arm": "chat", "like": "call", "minimum": 0.3}))
-    assert found["arms"] == ["mail", "call", "nothing"]
+    assert found["arms"] == ["mail", "call", "nothing"] == answered(shop.get("/v1/policies/offers"))["arms"]
     (change,) = found["changes"]
     assert {key: change[key] for key in ("event", "arm", "release", "rounds", "like", "minimum")} == {
         "event": "arm added",
@@ -51,6 +51,8 @@ def test_a_change_is_in_effect_from_the_next_release_on(shop: Caller) -> None:
     assert "mail" not in later
     now = answered(shop.get(ARMS))
     assert now["arms"] == ["call", "nothing", "chat"]
+    assert answered(shop.get("/v1/policies/offers"))["arms"] == now["arms"]
+    assert answered(shop.get("/v1/policies"))["policies"][0]["arms"] == now["arms"]
     assert [one["event"] for one in now["changes"]] == ["arm added", "arm retired"]
     published = PublishedPosterior.from_json(shop.get("/v1/policies/offers/policy").text)
     assert published.arms == ("call", "nothing", "chat")

@@ -126,6 +126,9 @@ HARDLY_LEARNS = (
     "share of a best decision's advantage. {advice}"
 )
 
+LATE_RELEASES = 20
+"""Number of parts of the horizon with the block length that a refused change of arms suggests."""
+
 TAKE_MORE = "Take more rounds, a larger epsilon, fewer arms or fewer columns{or_kernel}."
 
 KERNEL_TOO_SMALL = (
@@ -561,9 +564,11 @@ class GPBandit(RoundPolicy):
         version = 1 + max(full, min(self._releases_begun, sum(end <= asked for end in self.blocks)))
         version = max(version, 1 + kind.counted_first)
         if version >= before:
+            most = max(1, (self.horizon or 0) // LATE_RELEASES)
             raise ProtocolError(
                 f"{call}: no release follows that could make the change. To leave an arm out, pass "
-                "available=. If arms come late, build the policy with later releases: GPTuning(blocks=...)"
+                "available=. If arms come late, build the policy with later releases: "
+                f"GPTuning(longest_block={most})"
             )
         return version
 

@@ -234,7 +234,7 @@ class Kind(ABC, Generic[D, P]):
             release=cls.name,
             prior_variance=cls.prior_variance if variance is None else variance,
             thompson_scale=cls.thompson_scale if scale is None else scale,
-            **({"census": None} | found),
+            **({"census": None, "longest_block": None} | found),
         )
 
     def rounds(self, block: int) -> int:

@@ -20,6 +20,7 @@ __all__ = [
     "fading_blocks",
     "growing_blocks",
     "open_ended_blocks",
+    "short_blocks",
 ]
 
 FIRST_BLOCK = 24
@@ -42,8 +43,8 @@ LAST_SHARE = 0.85
 BLOCKS_A_HALF_LIFE = 8
 """Least number of blocks per half-life with exponential discounting; chosen on tuning seeds."""
 
-MOST_FADING = 2048
-"""Largest number of blocks with exponential discounting."""
+MOST_SHORT = 2048
+"""Largest number of blocks with exponential discounting, or with a longest block."""
 
 
 def growing_blocks(
@@ -105,22 +106,38 @@ def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -
         longest: Largest number of rounds.
 
     Raises:
-        InvalidParameter: There would be more than `MOST_FADING` blocks.
+        InvalidParameter: There would be more than `MOST_SHORT` blocks.
 
     Example:
         >>> fading_blocks((50, 125, 238, 406, 659), 800, longest=700)
         (50, 125, 225, 325, 425, 525, 625)
     """
-    if half_life is None:
+    most = None if half_life is None else max(1, half_life // BLOCKS_A_HALF_LIFE)
+    return short_blocks(ends, most, longest=longest)
+
+
+def short_blocks(ends: Sequence[int], most: int | None, *, longest: int) -> tuple[int, ...]:
+    """Return blocks of at most `most` rounds up to round `longest`, or `ends` if `most` is None.
+
+    They are the blocks that end at `ends` up to the first that is longer, and from there on have `most`
+    rounds each.
+
+    Raises:
+        InvalidParameter: There would be more than `MOST_SHORT` blocks.
+
+    Example:
+        >>> short_blocks((50, 125, 238, 406, 659), 120, longest=700)
+        (50, 125, 238, 358, 478, 598)
+    """
+    if most is None:
         return tuple(ends)
-    most = max(1, half_life // BLOCKS_A_HALF_LIFE)
     lengths = np.diff((0, *ends))
     short = int(np.argmax(lengths > most)) if (lengths > most).any() else len(lengths)
     begun = (0, *ends)[short]
-    if short + (longest - begun) // most > MOST_FADING:
+    if short + (longest - begun) // most > MOST_SHORT:
         raise InvalidParameter(
-            f"forget: a half-life of {half_life} cuts {longest} rounds into more than {MOST_FADING} blocks: "
-            "use a longer one, or pass a horizon"
+            f"blocks of at most {most} rounds cut {longest} rounds into more than {MOST_SHORT} blocks: use a "
+            "longer half-life (forget) or longest_block, or pass a horizon"
         )
     return (*ends[:short], *range(begun + most, longest + 1, most))
 

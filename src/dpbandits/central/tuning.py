@@ -88,6 +88,9 @@ class GPTuning(Configured):
             `dpbandits.central.marginals.release`). The users of this block are answered at random. It is not
             available with `forget` or an unknown horizon. None makes a census if `blocks` and `forget` are
             left out, there is a range, and the census takes at most 4% of a known horizon.
+        longest_block: Largest number of rounds of a block of marginal tables, for policies whose arms change
+            (`GPBandit.add_arm`): arms change at releases. The default schedule has long late blocks. With
+            `longest_block`, blocks grow up to this length and keep it. It is instead of `blocks`.
         thompson_scale: Factor on posterior deviations in Thompson sampling; 0 is greedy. With a known
             horizon, and without `forget`, marginal tables also multiply deviations by the share of releases
             still to come. Default .25, in cells .2.
@@ -127,6 +130,7 @@ class GPTuning(Configured):
     thompson_scale: float | None = None
     forget: int | None = None
     census: bool | None = None
+    longest_block: int | None = None
 
     def __post_init__(self) -> None:
         if self.release is not None:
@@ -145,6 +149,10 @@ class GPTuning(Configured):
             _checks.integer(self.n_features, name="n_features")
         if self.census is not None:
             _checks.an(self.census, bool, name="census", pass_="True or False")
+        if self.longest_block is not None:
+            _checks.integer(self.longest_block, name="longest_block")
+            if self.blocks is not None:
+                raise InvalidParameter("longest_block: is instead of blocks: pass one of them")
         check_half_life(self.forget)
         check_delay(self.reporting_delay)
         if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):

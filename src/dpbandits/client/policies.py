@@ -277,8 +277,9 @@ class RemotePolicy(Remote):
             The arms that the latest release offers (`arms`), and all changes (`changes`).
 
         Raises:
-            ProtocolError: arms of this policy cannot change now.
-            InvalidParameter: the label was used before, or another argument does not fit.
+            ProtocolError: arms of this policy cannot change now, or the arm was added with other arguments.
+            InvalidData: the label was used before, or another argument does not fit.
+            InvalidParameter: the token lacks the scope.
         """
         asked = {"arm": arm, "like": like, "minimum": minimum}
         return self._made("POST", "/arms", {key: own for key, own in asked.items() if own is not None})

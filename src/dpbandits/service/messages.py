@@ -133,6 +133,7 @@ class TuningRequest(_Strict):
     decision_sets: Literal["private", "public"] | None = None
     forget: Whole | None = None
     census: bool | None = None
+    longest_block: Whole | None = None
 
 
 class WarmStartRequest(_Strict):

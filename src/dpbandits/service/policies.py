@@ -343,13 +343,14 @@ def arms_described(reads: Reads, kept: Kept) -> dict[str, Any]:
 
 
 def described(reads: Reads, kept: Kept) -> dict[str, Any]:
-    """Return a policy as public JSON."""
+    """Return a policy as public JSON; `arms` are those that the latest release offers."""
     row = reads.one("SELECT MAX(version), MAX(rounds) FROM releases WHERE policy = ?", kept.id)
     return {
         "name": kept.name,
         "population": kept.population,
         "status": kept.status,
         **kept.asked,
+        **({"arms": arms_described(reads, kept)["arms"]} if kept.arm_changes != "[]" else {}),
         "settings": kept.settings,
         "release": int(row[0] or 0) if row else 0,
         "rounds_released": int(row[1] or 0) if row else 0,

@@ -764,3 +764,25 @@ def test_what_cannot_be_published_is_said_before_anything_is_drawn(tmp_path):
     publish_once(logged(), tmp_path / "out", pure, horizon=2000)  # no run for the folder was begun
     with pytest.raises(InvalidParameter, match="lengthscale"):
         logged(release="marginals", lengthscale=0.2)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1.0, 0.7), (0.5, 0.9)])
+def test_an_arm_that_came_later_is_read_right_with_the_share_of_rows_that_had_it(share, expected):
+    """Without the share, its estimate is half way to the reference .5, as half of the rows had it."""
+    worth, rows, rng = {"mail": 0.2, "call": 0.3, "chat": 0.9}, 20_000, np.random.default_rng(40)
+    log = ExploreThenCommit(
+        contexts=dpb.Schema(age=dpb.Range(18, 90)),
+        arms=list(worth),
+        reward_range=(0, 1),
+        horizon=rows,
+        privacy=dpb.JointDP(epsilon=50.0, delta=1e-6, user_ids=False),
+        tuning=dpb.central.ExploreTuning(release="marginals", bound=1.0),
+        noise=dpb.SimulatedNoise(3),
+    )
+    offered = np.where(np.arange(rows) < rows // 2, 2, 3)  # the third arm comes half way
+    arms = np.array(list(worth))[np.minimum((rng.random(rows) * offered).astype(int), offered - 1)]
+    chances = np.where(arms == "chat", share, 1.0) / offered
+    rewards = rng.random(rows) < np.array([worth[arm] for arm in arms])
+    log.learn({"age": rng.uniform(18, 90, rows)}, arms.tolist(), rewards, propensities=chances)
+    mean = log.publish().predict([{"age": age} for age in (25, 50, 85)])[0]
+    np.testing.assert_allclose(mean, np.tile([0.2, 0.3, expected], (3, 1)), atol=0.06)

@@ -176,6 +176,31 @@ def test_after_the_last_block_arms_do_not_change():
         chooser.retire_arm("mail")
 
 
+def test_with_a_longest_block_an_arm_can_be_added_after_half_of_the_default_schedule():
+    for most in (None, 100):
+        tuning = GPTuning(longest_block=most)
+        chooser = policy(horizon=2000, tuning=tuning, privacy=dpb.JointDP(epsilon=1.0, delta=1e-6))
+        lengths = np.diff((0, *chooser.blocks))
+        ends = [end for end in chooser.batch_boundaries if end < 1400]
+        for start, stop in zip([0, *ends], [*ends, 1400], strict=True):
+            batch(chooser, start, stop)
+        if most is None:
+            assert lengths.max() > 300
+            with pytest.raises(ProtocolError, match=r"GPTuning\(longest_block=100\)"):
+                chooser.add_arm("chat")
+        else:
+            assert chooser.tuning.census
+            assert lengths.max() == 100
+            assert chooser.blocks[-1] > 1600
+            assert chooser.add_arm("chat").version < len(chooser.blocks)
+        assert GPBandit.from_config(chooser.to_config()).blocks == chooser.blocks
+
+
+def test_a_longest_block_is_instead_of_blocks():
+    with pytest.raises(InvalidParameter, match="instead of blocks"):
+        GPTuning(longest_block=100, blocks=[100, 200])
+
+
 def test_a_reward_of_a_retired_arm_counts_in_the_block_of_its_ask(monkeypatch):
     inside.noiseless(monkeypatch)
     late, never = policy(), policy()

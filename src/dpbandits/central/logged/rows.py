@@ -245,7 +245,8 @@ class Shard:
             rewards: Rewards in the reward range, or clipped to it.
             propensities: Chances (n,) of the rows' actions, by a public function of public strata. Leave them
                 out if actions were drawn from the law of actions. For a grid of actions, see
-                `ExploreTuning.logged`.
+                `ExploreTuning.logged`. If an arm was offered in a public share of the rows only, multiply the
+                chances of its rows by this share; otherwise its estimate tends to the reference.
             users: User ids (n,) of the rows. A row without a readable id is surplus.
 
         Raises:

@@ -100,7 +100,7 @@ from dpbandits.central.marginals.learning import (
 )
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
-from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
+from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks, short_blocks
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
@@ -387,14 +387,16 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def _own_blocks(self, census: int) -> tuple[int, ...]:
         rounds, privacy = self._setup.longest - census, self._setup.privacy
+        forget, longest = self._setup.tuning.forget, self._setup.tuning.longest_block
         if self._setup.horizon is None:
             ends = growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
-            return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+            return short_blocks(fading_blocks(ends, forget, longest=rounds), longest, longest=rounds)
         least, most, cap = (share * rounds for share in FIRST_SHARES)
         wanted = PEOPLE_AN_ARM * self.arms / min(1.0, privacy.epsilon) ** 0.5
         first = max(1, int(min(max(least, min(most, wanted)), cap)))
         ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
-        ends = fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+        ends = fading_blocks(ends, forget, longest=rounds)
+        ends = short_blocks(ends, longest, longest=max(ends[-1], int(LAST_SHARE * rounds)))
         return (census, *(census + end for end in ends)) if census else ends
 
     def _check_census(self) -> None:
