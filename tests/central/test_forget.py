@@ -225,7 +225,7 @@ def test_what_cannot_fade_is_refused(changes, said):
 
 
 def test_more_blocks_than_can_be_kept_are_refused():
-    with pytest.raises(InvalidParameter, match="half-life of 100"):
+    with pytest.raises(InvalidParameter, match="at most 12 rounds: use a longer half-life"):
         fading_blocks((10, 200), 100, longest=1 << 22)
     with pytest.raises(InvalidParameter, match="pass a horizon"):
         policy("features", 100, horizon=None)

@@ -136,8 +136,8 @@ def short_blocks(ends: Sequence[int], most: int | None, *, longest: int) -> tupl
     begun = (0, *ends)[short]
     if short + (longest - begun) // most > MOST_SHORT:
         raise InvalidParameter(
-            f"blocks of at most {most} rounds cut {longest} rounds into more than {MOST_SHORT} blocks: use a "
-            "longer half-life (forget) or longest_block, or pass a horizon"
+            f"forget, longest_block: {longest} rounds are cut into more than {MOST_SHORT} blocks of at most "
+            f"{most} rounds: use a longer half-life or longest_block, or pass a horizon"
         )
     return (*ends[:short], *range(begun + most, longest + 1, most))
 
