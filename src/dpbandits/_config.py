@@ -113,7 +113,7 @@ class Configured:
         """
         with reading(f"the configuration of a {cls.__name__}"):
             given, known = cls.arguments(config), _parameters(cls)
-            if not given.keys() <= set(known):
+            if not given.keys() <= {*known, *cls.config_omits}:  # `arguments` may compute omitted ones
                 raise InvalidParameter(
                     f"not the configuration of a {cls.__name__}, which has {', '.join(known)}"
                 )
