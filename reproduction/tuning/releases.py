@@ -493,6 +493,8 @@ ELSEWHERE = {
         "central.arm_changes.HELD_TWICE",
         "central.arm_changes.MOST_FORCED",
         "central.gp_bandit.LATE_RELEASES",
+        "tables.windows.CLOSE",
+        "tables.windows.MOVING",
         "central.marginals.release.FORCED",
         "central.cells.ONE_PLACE",
         "central.cells.PLACE_DIGITS",
