@@ -1,6 +1,6 @@
 """Kills a service under load, again and again, and looks at what is left.
 
-    python tests/service/kills.py KILLS SEED FOLDER
+    python tests/service/kills.py KILLS SEED FOLDER [arms|actions]
 
 Each life is a forked child that opens the folder, decides and rewards with several requests on their way,
 begins a policy now and then, and writes a line for everything that was acknowledged. It is killed at a random
@@ -38,28 +38,48 @@ POLICY = {
 }
 ON_THEIR_WAY = 6
 
+PRICES = {
+    "columns": [{"name": "price", "type": "Range", "low": 1, "high": 9, "steps": 9}],
+    "value": {"type": "Revenue", "cost": 1},
+    "shape": {"price": "decreasing"},
+    "bounds": {
+        "type": "Within",
+        "action": "price",
+        "high": {"type": "Linear", "column": "x", "at_zero": 5, "slope": 4},
+    },
+    "explore": {"price": [2, 4]},
+    "step": {"price": [0, 1]},
+}
+TUNING = {"blocks": POLICY["tuning"]["blocks"], "lag": 3}
+KINDS = {
+    "arms": POLICY,
+    "actions": POLICY
+    | {"actions": PRICES, "arms": [float(price) for price in range(1, 10)], "tuning": TUNING},
+}
+"""What a policy is asked to be, by what it decides about."""
 
-def opened(service: Service, name: str) -> None:
-    asked = {**POLICY, "name": name, "settings": {}}
+
+def opened(service: Service, name: str, kind: str = "arms") -> None:
+    asked: dict[str, Any] = {**KINDS[kind], "name": name, "settings": {}}
     if name == "waits":  # its releases are made by the ask that is due
-        asked["tuning"] = {**POLICY["tuning"], "lag": 0}
+        asked["tuning"] = {**asked["tuning"], "lag": 0}
     service.begin_policy(asked, by="")
 
 
-def prepared(folder: Path, *, database: str = "") -> None:
+def prepared(folder: Path, *, database: str = "", kind: str = "arms") -> None:
     service = Service(folder, settings=Settings(database=database))
     try:
         from dpbandits.service.budgets import promise_of
 
         promise = {"epsilon": 10_000, "delta": 1e-3}
         service.ledger.open_account("people", privacy=promise_of(promise))
-        opened(service, "beside")
-        opened(service, "waits")
+        opened(service, "beside", kind)
+        opened(service, "waits", kind)
     finally:
         service.close()
 
 
-def life(folder: Path, number: int, say: Callable[[dict[str, Any]], None]) -> None:
+def life(folder: Path, number: int, say: Callable[[dict[str, Any]], None], kind: str) -> None:
     """Until it is killed."""
     service = Service(folder)
     rng = random.Random(number)  # noqa: S311 - of a test
@@ -73,7 +93,7 @@ def life(folder: Path, number: int, say: Callable[[dict[str, Any]], None]) -> No
     for policy in ("beside", "waits"):
         look(policy)
     if number % 10 == 3:
-        opened(service, f"p{number}")
+        opened(service, f"p{number}", kind)
         say({"begun": f"p{number}"})
     told = 0
     while True:
@@ -95,7 +115,7 @@ def life(folder: Path, number: int, say: Callable[[dict[str, Any]], None]) -> No
             look(policy)
 
 
-def killed(folder: Path, number: int, rng: random.Random) -> list[dict[str, Any]]:
+def killed(folder: Path, number: int, rng: random.Random, kind: str) -> list[dict[str, Any]]:
     """What one life acknowledged before it was killed."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -108,7 +128,7 @@ def killed(folder: Path, number: int, rng: random.Random) -> list[dict[str, Any]
                 os.write(writing, json.dumps(line).encode() + b"\n")
 
         try:
-            life(folder, number, say)
+            life(folder, number, say, kind)
         finally:
             os._exit(3)
     os.close(writing)
@@ -238,18 +258,18 @@ def in_small_parts() -> None:
     folding.TOGETHER = round_log.TOGETHER = 9
 
 
-def main(kills: int, seed: int, folder: Path) -> None:
+def main(kills: int, seed: int, folder: Path, kind: str = "arms") -> None:
     in_small_parts()
     rng = random.Random(seed)  # noqa: S311 - of a test
     data = folder / "data"
-    in_a_child(lambda: prepared(data))
+    in_a_child(lambda: prepared(data, kind=kind))
     lines: list[dict[str, Any]] = []
     for number in range(kills):
-        lines += killed(data, number, rng)
+        lines += killed(data, number, rng, kind)
         if number % 10 == 0:
             in_a_child(lambda: same_next(data, folder))
     checked(data, lines)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])

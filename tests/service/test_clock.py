@@ -15,6 +15,8 @@ from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from service import databases
 from service.conftest import CUSTOMERS, OFFERS, Caller, Hands, served
+from service.test_actions import PRICED
+from service.test_http import answered
 
 DAY, YEAR = 86400.0, 365 * 86400.0
 WAITS = {"wait_seconds": DAY, "default_reward": 0.25}
@@ -94,6 +96,29 @@ def test_nothing_that_was_due_is_done_while_the_clock_is_stopped(
     service.tick().result()
     assert statuses(service) == ["pending"]
     assert raw_lines(shop) == 1
+
+
+def test_while_the_clock_is_stopped_prices_go_on_and_no_default_counts(
+    service: Service, shop: Caller, hands: Hands
+) -> None:
+    answered(shop.post("/v1/policies", PRICED | {"settings": WAITS}), 201)
+    first = answered(shop.decide("v0", policy="prices"))
+    hands.wrong = YEAR
+    service.tick().result()
+    assert service.clock.stopped
+    hands.passed += 2 * DAY
+    service.tick().result()
+    meanwhile = answered(shop.decide("v1", policy="prices"))
+    assert {first["action"], meanwhile["action"]} <= {3.0, 4.0, 5.0}
+    assert answered(shop.reward(first["id"], 1, policy="prices")) == {"outcome": "counted"}
+    hands.wrong = 0.0
+    service.tick().result()
+    assert not service.clock.stopped
+    assert answered(shop.reward(meanwhile["id"], 1, policy="prices")) == {"outcome": "counted"}
+    late = answered(shop.decide("v2", policy="prices"))
+    hands.passed += 2 * DAY
+    service.tick().result()
+    assert answered(shop.reward(late["id"], 1, policy="prices"))["outcome"] != "counted"
 
 
 @pytest.mark.parametrize("by", [4 * 60.0, -4 * 60.0])

@@ -17,6 +17,7 @@ from dpbandits.client import RemotePolicy
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS
+from service.test_actions import PRICED
 from service.test_desk import APP, DEVICES
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -28,6 +29,7 @@ PAGES = (
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
+    "/desk/policies/prices",
     "/desk/local/app",
     "/desk/local/app/by/1/2",
     "/desk/local/app/statement",
@@ -51,15 +53,22 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     while not server.started:
         time.sleep(0.01)
     url, token = f"http://127.0.0.1:{listening.getsockname()[1]}", str(service.first_token)
-    begun = (("populations", CUSTOMERS), ("policies", OFFERS), ("populations", DEVICES), ("local", APP))
+    begun = (
+        ("populations", CUSTOMERS),
+        ("policies", OFFERS),
+        ("policies", PRICED),
+        ("populations", DEVICES),
+        ("local", APP),
+    )
     for path, body in begun:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         with urlopen(Request(f"{url}/v1/{path}", json.dumps(body).encode(), headers)):  # noqa: S310
             pass
-    policy = RemotePolicy(url, "offers", token=token)
-    for number in range(60):
-        policy.tell(policy.ask(AGNES, number).id, 1)
-    policy.close()
+    for name in ("offers", "prices"):
+        policy = RemotePolicy(url, name, token=token)
+        for number in range(60):
+            policy.tell(policy.ask(AGNES, number).id, 1)
+        policy.close()
     yield url, token
     server.should_exit = True
     thread.join()

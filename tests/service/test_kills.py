@@ -11,9 +11,9 @@ import pytest
 KILLS = Path(__file__).with_name("kills.py")
 
 
-def run_and_found(script: Path, count: int, seed: int, folder: Path) -> dict[str, int]:
+def run_and_found(script: Path, count: int, seed: int, folder: Path, *kind: str) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, str(script), str(count), str(seed), str(folder)],
+        [sys.executable, str(script), str(count), str(seed), str(folder), *kind],
         capture_output=True,
         text=True,
         check=False,
@@ -24,12 +24,13 @@ def run_and_found(script: Path, count: int, seed: int, folder: Path) -> dict[str
     return found
 
 
-def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
-    return run_and_found(KILLS, kills, seed, folder)
+def found_after(kills: int, seed: int, folder: Path, *kind: str) -> dict[str, int]:
+    return run_and_found(KILLS, kills, seed, folder, *kind)
 
 
-def test_a_few_kills(tmp_path: Path) -> None:
-    found = found_after(7, 1, tmp_path)
+@pytest.mark.parametrize("kind", ["arms", "actions"])
+def test_a_few_kills(tmp_path: Path, kind: str) -> None:
+    found = found_after(7, 1, tmp_path, kind)
     assert found["answers"] > 20
     assert found["policies"] >= 2
 

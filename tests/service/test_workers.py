@@ -141,12 +141,13 @@ def test_arms_that_two_workers_change_at_once_change_once_and_in_both(two: Two) 
     assert ["decision" in result for result in batch] == [True, False, True]
 
 
+@pytest.mark.parametrize("kind", ["arms", "actions"])
 def test_two_workers_release_what_one_policy_does(
-    folder: Path, address: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    folder: Path, address: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Sums before noise and what was released, number for number: audits of one are those of workers."""
     monkeypatch.setattr(kept, "SecureNoise", partial(SimulatedNoise, 7))
-    kills.prepared(folder, database=settings.database)
+    kills.prepared(folder, database=settings.database, kind=kind)
     workers = [Service(folder, settings=settings) for _ in range(2)]
     lines: list[dict[str, Any]] = []
     try:

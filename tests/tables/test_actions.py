@@ -1,6 +1,7 @@
 """`Actions`: grids, values, shapes and bounds, and the policy that chooses numbers."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -465,3 +466,35 @@ def test_available_actions_are_named_as_decisions_name_them():
         [WHO] * 2, users=["b", "c"], available=[["price=2.0, channel=mail"], [{"price": 9}]]
     )
     assert batch.chosen == (two, None)
+
+
+def calls_of_an_ask(one):
+    """Number of calls of functions, with those of NumPy, of an ask after the first release (median of 9)."""
+    people = {"age": [40.0] * 1200, "region": ["south"] * 1200}
+    decisions = one.ask_batch(people, users=range(1200))
+    one.tell_batch(decisions.ids, [1.0] * 1200)
+    counts = []
+    for i in range(10):
+        made = []
+        sys.setprofile(lambda frame, event, _, made=made: made.append(0) if "call" in event else None)
+        try:
+            one.ask(WHO, user=f"alone-{i}")
+        finally:
+            sys.setprofile(None)
+        counts.append(len(made))
+    assert one.batch_boundaries[0] < 1200
+    return np.median(counts[1:])
+
+
+def test_an_ask_within_bounds_and_a_window_costs_at_most_twice_one_of_ten_arms():
+    ends = {"north": 12, "south": 15}
+    low, high = dpb.bounds.Linear("age", 0, 0.05), dpb.bounds.ByCategory("region", ends)
+    bounds = dpb.bounds.Within("price", low=low, high=high)
+    shop = {
+        "value": dpb.values.Revenue(cost=1),
+        "shape": {"price": "decreasing"},
+        "explore": dpb.Range(6, 10),
+    }
+    arms = calls_of_an_ask(policy(None, arms=list(range(10))))
+    assert calls_of_an_ask(policy(dpb.Actions(PRICES, **shop))) < 2.0 * arms
+    assert calls_of_an_ask(policy(dpb.Actions(PRICES, bounds=bounds, **shop))) < 2.0 * arms

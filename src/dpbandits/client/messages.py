@@ -44,8 +44,8 @@ class RemoteDecision(Decision):
 
     Attributes:
         release: number of releases that the decision rests on.
-        fallback: True if `arm` is the policy's fallback, because no round was left or the request was
-            refused.
+        fallback: True if `arm` (and `action`, if the policy has actions) is the policy's fallback, because no
+            round was left or the request was refused.
         reason: reason for the fallback, such as "context"; None without a fallback.
         faults: (column, rule) of each cell of the context that could not be read; never a value.
         expires_at: time in seconds since 1970 after which no reward is awaited, or None.

@@ -149,7 +149,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "key": "offers",
             "reason?": Of("SPLIT", Literal["SPLIT", "STATIC", "DEFAULT"]),
             "variant?": Of("call", str),
-            "value?": Of("call", _LABEL),
+            "value?": Of("call", (*_LABEL, dict)),
             "metadata?": Of({"release": 3}, dict),
             "errorCode?": str,
             "errorDetails?": str,

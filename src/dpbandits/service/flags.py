@@ -6,7 +6,7 @@
 | `targetingKey` of the context | the user |
 | `requestId` of the context | optional; distinguishes rounds of one user |
 | other members of the context | the context, if they are columns; others are ignored |
-| `value`, `variant` | the arm, and the arm as a text |
+| `value`, `variant` | the arm or the `action` (a number, or an object of several columns), and its text |
 | `metadata` | the id `decision` for rewards, and further members of the decision |
 
 Evaluating one flag is a decision (`Decisions.decide`) with all its rules. The caller's id is a digest of the
@@ -148,7 +148,8 @@ def _flag(policy: str, answer: dict[str, Any]) -> dict[str, Any]:
     if "faults" in answer:
         more["faults"] = "; ".join(f"{one['column']} {one['rule']}" for one in answer["faults"])
     reason = "DEFAULT" if answer["fallback"] else "SPLIT"
-    return _evaluation(policy, answer["arm"], reason, {"decision": answer["id"], **more})
+    chosen = answer["action"] if "action" in answer else answer["arm"]
+    return _evaluation(policy, chosen, reason, {"decision": answer["id"], **more})
 
 
 def _evaluation(policy: str, arm: Any, reason: str, metadata: dict[str, Any]) -> dict[str, Any]:

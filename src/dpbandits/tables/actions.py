@@ -452,9 +452,11 @@ class Actions(Configured):
             if name in sides:
                 low, high = (np.minimum(np.maximum(side, own[0]), own[-1]) for side in sides[name])
                 within = (own >= low[:, None]) & (own <= high[:, None])
-                distance = np.abs(own - (low + high)[:, None] / 2.0)
-                nearest = distance == distance.min(axis=1, keepdims=True)
-                within = np.where(within.any(axis=1, keepdims=True), within, nearest)
+                some = within.any(axis=1)
+                if not some.all():
+                    distance = np.abs(own - (low + high)[:, None] / 2.0)
+                    nearest = distance == distance.min(axis=1, keepdims=True)
+                    within = np.where(some[:, None], within, nearest)
             if name in ends:
                 off = np.where(within, distances(ends, name, own), np.inf)
                 within = off == off.min(axis=1, keepdims=True)
@@ -497,13 +499,13 @@ class Actions(Configured):
         ordered = {name for name, one in zip(self.schema.names, self.ordered, strict=True) if one}
         sides: dict[str, tuple[FloatArray, FloatArray]] = {}
         try:
-            found = self.bounds(_in_units(contexts, self.contexts))  # type: ignore[misc, arg-type]
+            named = self.bounds.reads if isinstance(self.bounds, Within | Both) else None
+            found = self.bounds(_in_units(contexts, self.contexts, named))  # type: ignore[misc, arg-type]
             for name, (low, high) in dict(found).items():
-                ends = (np.broadcast_to(np.asarray(end, float), (len(contexts),)) for end in (low, high))
-                sides[name] = (next(ends), next(ends))
+                sides[name] = (_of_each(low, len(contexts)), _of_each(high, len(contexts)))
         except Exception as error:  # noqa: BLE001 - its message could show a context
             raise InvalidParameter(f"bounds: the function failed ({type(error).__name__})") from None
-        if not set(sides) <= ordered or any(not np.all(low <= high) for low, high in sides.values()):
+        if not sides.keys() <= ordered or any(not (low <= high).all() for low, high in sides.values()):
             raise InvalidParameter(
                 'bounds: expected {"price": (low, high)} with low <= high, for columns among '
                 f"{sorted(ordered)}"
@@ -771,12 +773,23 @@ def _by_halves(read: Callable[[Any], Any], rows: Any, failed: Any) -> Any:
         return np.concatenate([_by_halves(read, part, failed) for part in (rows[:half], rows[half:])])
 
 
-def _in_units(contexts: FloatArray, schema: Schema) -> dict[str, Any]:
-    """Return the columns of encoded contexts (n, d) by name. Numbers are in the unit of their column."""
+def _of_each(end: Any, count: int) -> FloatArray:
+    """Return an end of bounds for each user, shape (count,), from a number or an array."""
+    found = np.asarray(end, float)
+    return found if found.shape == (count,) else np.broadcast_to(found, (count,))
+
+
+def _in_units(contexts: FloatArray, schema: Schema, names: frozenset[str] | None) -> dict[str, Any]:
+    """Return the columns with these names (None: all columns) of encoded contexts (n, d), by name.
+
+    Numbers are in the unit of their column.
+    """
     found: dict[str, Any] = {}
     place = 0
     for name, column in schema.columns.items():
-        if isinstance(column, Range):
+        if names is not None and name not in names:
+            pass
+        elif isinstance(column, Range):
             found[name] = column.low + column.span * contexts[:, place]
         elif isinstance(column, Categories):
             found[name] = np.array(column.values)[contexts[:, place].astype(np.int64)]

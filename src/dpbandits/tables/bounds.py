@@ -15,6 +15,7 @@ Named bounds are checked for every possible context when a policy is built, so t
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,11 @@ class Within(Configured):
         """This one."""
         return (self,)
 
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Names of the context columns on which the ends depend."""
+        return frozenset(end.column for end in (self.low, self.high) if isinstance(end, Linear | ByCategory))
+
     def __call__(self, people: Mapping[str, Any]) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Return the lower and upper bound (n,) of the column, by its name."""
         low, high = self.ends(people)
@@ -172,6 +178,11 @@ class Both(Configured):
         if not parts or len(set(names)) < len(parts):
             raise InvalidParameter("parts: expected a list of Within(...) of different columns")
         assign(self, parts=parts)
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Names of the context columns on which the ends depend."""
+        return frozenset().union(*(one.reads for one in self.parts))
 
     def __call__(self, people: Mapping[str, Any]) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Return the lower and upper bound (n,) of every column, by name."""

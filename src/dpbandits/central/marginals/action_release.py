@@ -310,7 +310,7 @@ class ActionRelease(MarginalRelease):
             sets = slice(begin, begin + step)
             phi = base.of_known(np.ascontiguousarray(contexts[sets]))
             values = self._rule.values(np.einsum("bm,bkm->bk", phi, weights[own[sets]]))
-            scores[sets] = np.take_along_axis(values, codes[sets], axis=1)
+            scores[sets] = values[np.arange(len(values))[:, None], codes[sets]]
         return best_choice(scores, ties, offered), None
 
     def _offered(
@@ -328,8 +328,9 @@ class ActionRelease(MarginalRelease):
         if actions.bounds is None and window is None:
             return available
         if available is None:
-            within = np.take_along_axis(actions.allowed(contexts, window), codes, axis=1)
-            return np.asarray(within | ~within.any(axis=1, keepdims=True))
+            within = actions.allowed(contexts, window)[np.arange(len(codes))[:, None], codes]
+            some = within.any(axis=1)
+            return within if some.all() else np.asarray(within | ~some[:, None])
         marked = np.zeros((len(codes), actions.n_actions), dtype=np.bool_)
         np.put_along_axis(marked, codes, available, axis=1)
         found = actions.offered(contexts, marked, window=window)

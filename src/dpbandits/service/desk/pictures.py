@@ -16,6 +16,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.domains.arms import Label
+from dpbandits.tables.windows import Window
 
 if TYPE_CHECKING:
     from dpbandits.local import PublishedArms, Spec
@@ -248,23 +249,27 @@ def _ticks(column: dict[str, Any], place: Any) -> tuple[Axis, ...]:
 class Arm(NamedTuple):
     """Expected reward of one arm, averaged over contexts, and the share of contexts for which it is
     the best.
+
+    For an action, `reward` is the expected outcome and `value` the mean value of outcomes.
     """
 
     label: Label
     reward: float
     share: float
+    value: float | None = None
 
 
 class Learned(NamedTuple):
     """Summary of a published function.
 
-    It has the expected reward of the function's own choices, the mean uncertainty at a point, and values by
-    arm.
+    It has the expected reward of the function's own choices, the mean uncertainty at a point, values by
+    arm, and the window of `explore`.
     """
 
     reward: float
     sd: float
     arms: tuple[Arm, ...]
+    window: Window | None = None
 
 
 def learned(text: str) -> Learned:
@@ -279,11 +284,18 @@ def learned(text: str) -> Learned:
     codes = np.tile(np.arange(len(arms), dtype=np.float64), LEARNED_AT)
     each = np.column_stack([np.repeat(points, len(arms), axis=0), codes])
     mean, sd = (np.reshape(one, (LEARNED_AT, len(arms))) for one in function.at_points(each))
-    best_arms = function.best_of(mean)
+    actions = function.menu.actions
+    if actions is None:
+        best_arms, values = function.best_of(mean), [None] * len(arms)
+    else:
+        outcomes, window = function.reward_range, function.window
+        best_arms = actions.best(mean, outcomes, points, window=window)
+        values = actions.ranked(mean, outcomes).mean(axis=0).tolist()
     share = np.bincount(best_arms, minlength=len(arms)) / LEARNED_AT
     rows = np.arange(LEARNED_AT)
     return Learned(
         reward=float(mean[rows, best_arms].mean()),
         sd=float(sd[rows, best_arms].mean()),
-        arms=tuple(Arm(*one) for one in zip(arms, mean.mean(axis=0).tolist(), share.tolist(), strict=True)),
+        arms=tuple(map(Arm, arms, mean.mean(axis=0).tolist(), share.tolist(), values)),
+        window=function.window,
     )
