@@ -832,7 +832,7 @@ class PublishedTable:
         except FileNotFoundError as error:
             name = Path(error.filename).name
             raise CorruptState(
-                f"the policy's folder lacks {name}: expected a folder written by learn"
+                f"the policy's folder {folder.name} lacks {name}: expected a folder written by learn"
             ) from None
         except NotADirectoryError:
             raise CorruptState(f"{folder.name} is a file: expected a folder written by learn") from None
