@@ -4,8 +4,6 @@ import numpy as np
 from IPython.display import HTML, Markdown
 from pages import draw, load, shown, table
 
-import dpbandits as dpb
-from dpbandits.central import default_blocks
 from dpbandits.central.published import (
     correct_scale,
     printed_local_scales,
@@ -14,18 +12,7 @@ from dpbandits.central.published import (
     real_local_mu,
 )
 from dpbandits.lab.plot import PALETTE
-from dpbandits.models.features import MercerFeatures
-from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.privacy.calibration import gaussian_mu, membership_bound
-from dpbandits.privacy.gram_vector import gram_noise_norm
-from dpbandits.privacy.prefix_sums import (
-    BinaryTree,
-    identity,
-    optimised_factor,
-    prefix_cost,
-    square_root_toeplitz,
-)
-from reproduction.dubey2021 import theory
 
 LEVELS, DELTA = 11, 1e-5
 """Levels of the tree at T = 1,024, and the delta of the pictures."""
@@ -121,95 +108,6 @@ def lemma_5_picture() -> HTML:
     axes.set_title("local, delta = 1e-5")
     axes.legend()
     return shown(figure, "Allowed mu over kept mu of Lemma 5. It falls below 1 at large epsilon.")
-
-
-def shift() -> Markdown:
-    """Show the printed and the sharp shift of the Gram at T = 1,024 and m = 64."""
-    lines = []
-    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 1e-5)):
-        sd = np.sqrt(LEVELS) * correct_scale(levels=LEVELS, epsilon=epsilon, delta=delta)
-        given = {"noise_sd": sd, "n_features": 64, "rounds": 1024, "failure_probability": 0.1}
-        shifts = [f"{2 * gram_noise_norm(bound=bound, **given):,.0f}" for bound in ("printed", "sharp")]
-        lines.append([f"({epsilon:g}, {delta:g})", *shifts, f"{1024 / 64:.0f}"])
-    return table(["promise", "shift, printed", "shift, sharp", "Gram of users, mean direction"], lines)
-
-
-def _disc() -> tuple[dpb.kernels.SquaredExponential, dpb.domains.Ball, np.ndarray]:
-    disc = dpb.domains.Ball(centre=[0, 0], radius=2)
-    return dpb.kernels.SquaredExponential(lengthscale=1.0), disc, disc.sample(500, np.random.default_rng(0))
-
-
-def _quadrature_error(nodes: int) -> float:
-    kernel, _, points = _disc()
-    phi = QuadratureFourierFeatures(kernel=kernel, dim=2, nodes=nodes)(points)
-    return float(np.abs(phi @ phi.T - kernel(points)).max())
-
-
-def radius() -> Markdown:
-    """Show the four terms of Theorem 1's confidence radius, and Theorem 3's regret bound."""
-    features, rounds, rho, lines = 64, 1024, 0.5, []
-    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 0.1)):
-        spectrum = theory.noise_spectrum(
-            noise_sd=correct_scale(levels=LEVELS, epsilon=epsilon, delta=delta) / 2**0.5,
-            levels=LEVELS,
-            n_features=features,
-            rounds=rounds,
-            failure_probability=0.1,
-        )
-        width = theory.confidence_width(
-            spectrum=spectrum,
-            log_determinant=theory.log_determinant_bound(
-                n_features=features, rounds=rounds, smallest=spectrum.smallest, ridge=rho**2
-            ),
-            rounds=rounds,
-            reward_sd=rho,
-            failure_probability=0.1,
-            approximation_error=_quadrature_error(8),
-        )
-        regret = theory.regret_bound(rounds=rounds, width=width.total, gain=20.0, reward_sd=rho)
-        terms = (width.norm, width.approximation, width.vector, width.rewards)
-        lines.append([f"({epsilon:g}, {delta:g})", *(f"{term:.1f}" for term in terms), f"{regret:,.0f}"])
-    return table(["promise", "norm", "features", "vector", "rewards", "regret at most"], lines)
-
-
-def asked() -> Markdown:
-    """Show errors of features and the numbers of features that the theory asks for."""
-    bound = theory.quadrature_error(dim=2, nodes=8, lengthscale=0.25)
-    corollary, remark = (theory.features_asked(rounds=1024, dim=2, own_gain=own) for own in (False, True))
-    return Markdown(
-        f"The measured error of 8 x 8 nodes is {_quadrature_error(8):.3f}; Theorem 2 bounds it by "
-        f"{bound:,.1f}. "
-        f"At T = 1,024 Corollary 1 asks for {corollary:,.0f} features, and Remark 3 for {remark:,.0f}."
-    )
-
-
-def features() -> Markdown:
-    """Show the largest error of quadrature and of Mercer features on a disc."""
-    kernel, disc, points = _disc()
-    lines = [["quadrature", nodes**2, f"{_quadrature_error(nodes):.4f}"] for nodes in (8, 10, 12)]
-    for size in (15, 20, 28):
-        phi = MercerFeatures(kernel=kernel, domain=disc, n_features=size, n_landmarks=300)(points)
-        lines.append(["Mercer", size, f"{np.abs(phi @ phi.T - kernel(points)).max():.4f}"])
-    return table(["features", "m", "largest error"], lines)
-
-
-def prefix_costs() -> Markdown:
-    """Show variances of released prefix sums, in units of a single release."""
-    schedule = default_blocks(1024)
-    mechanisms = {
-        "single release": identity(1),
-        f"fresh noise, K = {len(schedule)}": identity(len(schedule)),
-        f"square root, K = {len(schedule)}": square_root_toeplitz(len(schedule)),
-        f"optimised, K = {len(schedule)}": optimised_factor(schedule, 1024),
-        "square root, K = 1,024": square_root_toeplitz(1024),
-        "binary tree, T = 1,024": BinaryTree(1024),
-    }
-    costs = {name: prefix_cost(mechanism) for name, mechanism in mechanisms.items()}
-    lines = [
-        [name, *(f"{value:.2f}" for value in (cost[0], cost.mean(), cost[-1]))]
-        for name, cost in costs.items()
-    ]
-    return table(["mechanism", "first", "mean", "last"], lines)
 
 
 def distributed() -> Markdown:

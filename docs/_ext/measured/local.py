@@ -253,23 +253,6 @@ def local_people() -> Markdown:
     return table(heads, lines)
 
 
-def local_tuning() -> Markdown:
-    best: dict[str, Row] = {}
-    for row in reports("tuning"):
-        best.setdefault(row["case"], row)
-    return table(
-        ["case", "score", "constants"],
-        [
-            [
-                case,
-                f"{row['score']:.3f} ± {row['stderr']:.3f}",
-                ", ".join(f"{name} {value:g}" for name, value in row["constants"].items()),
-            ]
-            for case, row in best.items()
-        ],
-    )
-
-
 def audited(name: str) -> Markdown:
     """Say how much of one claim the run of all audits proved."""
     (row,) = (row for row in load("audit") if row["name"] == name)

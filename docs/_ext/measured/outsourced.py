@@ -227,16 +227,6 @@ def outsourced_plain() -> Markdown:
     return table(["method", "epsilon", *heads], lines)
 
 
-def outsourced_tuning() -> Markdown:
-    found = load("outsourced-tuning")["rows"]
-    lines = []
-    for variant in dict.fromkeys(row["variant"] for row in found):
-        own = {row["worlds"]: row for row in found if row["variant"] == variant}
-        cells = [f"{own[group]['mean']:.2f}, {own[group]['top']:.1f}" for group in ("tables", "made up")]
-        lines.append([variant, *cells, f"{own['paper']['regret']:.3f}"])
-    return table(["constants", "tables: mean, top", "made up: mean, top", "paper: regret"], lines)
-
-
 def outsourced_speed() -> Markdown:
     return table(
         ["rows", "columns", "epsilon", "posterior", "publish", "50 steps", "memory"],
