@@ -254,7 +254,7 @@ def test_arms_are_added_and_retired_once_by_who_may(server: ServerProcess) -> No
         ("arm retired", "mail", 1),
     ]
     assert policy.retire_arm("mail") == told
-    with pytest.raises(InvalidData, match="same value"):
+    with pytest.raises(InvalidData, match="pass a new label"):
         policy.add_arm("call")
     with pytest.raises(ProtocolError):
         policy.add_arm("chat", like="mail")
