@@ -485,7 +485,8 @@ def _along_actions(
         axes[1].plot([at_best], [curve.value[best]], marker="D", color=PALETTE["black"], linestyle="")
     told = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in fixed.items()}
     others = ", ".join(f"{name} = {value}" for name, value in told.items())
-    add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
+    limited = "" if curve.allowed[shown].all() else " The mark is the best within bounds and window."
+    add_foot(figure, (f"At {others}. {asked.grounds}" if others else asked.grounds) + limited)
     return figure
 
 
