@@ -275,7 +275,7 @@ class Read(NamedTuple):
 
     @property
     def answers(self) -> "Read":
-        """Return a copy with only the belief by which rounds were answered, which later releases need."""
+        """Return a copy without evidence and posterior, which later releases do not need."""
         nothing = Evidence.none(len(self.belief.mean), 0)
         return self._replace(belief=replace(self.belief, evidence=nothing), posterior=None)
 

@@ -293,7 +293,7 @@ class BinLearner(ABC):
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """Return a fresh learner for the spec. Raise TypeError if its constants are not those of the rule."""
+        """Return a fresh learner for the spec. Raise TypeError if the spec has a constant of unknown name."""
         constants = cls._constants_of(spec)
         partition, leaves = spec.protocol.bins.partition(), spec.tuning.max_leaves
         return cls(partition=partition, n_arms=spec.n_arms, max_leaves=leaves, constants=constants)
@@ -403,10 +403,10 @@ class NodeData:
         self.count = np.zeros((n_nodes, 3))
 
     def add(self, sums: VersionSums, mass: FloatArray, variance: FloatArray) -> None:
-        """Add the sums of one version. Sums of nodes that were split since then only affect the masses.
+        """Add the sums of one version. For nodes that were split since then, they only affect the masses.
 
-        `mass` has the shares of users in the version's leaves, and `variance` that of its signed sums for
-        each report.
+        `mass` (L,) has the shares of users in the version's leaves. `variance` has the variance of its
+        signed sums per report.
         """
         weights = np.float64(1.0) if sums.weights is None else sums.weights
         self.information[sums.at] += sums.n * weights**2 / variance

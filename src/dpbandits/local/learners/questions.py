@@ -274,7 +274,7 @@ class QuestionLearner:
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
-        """Return a fresh learner for the spec. Raise TypeError if its constants are not those of the rule."""
+        """Return a fresh learner for the spec. Raise TypeError if the spec has a constant of unknown name."""
         return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property

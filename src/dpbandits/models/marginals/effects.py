@@ -77,7 +77,7 @@ def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> Floa
 
 
 def category_components(levels: int) -> FloatArray:
-    """Return orthogonal contrasts of equal variance, which sum to one, shape (levels, levels - 1).
+    """Return orthogonal contrasts of equal variance; the variances sum to one. Shape (levels, levels - 1).
 
     These are Helmert contrasts: component k compares level k + 1 to the mean of the levels before it.
 
