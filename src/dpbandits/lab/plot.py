@@ -472,7 +472,8 @@ def _along_actions(
     figure, axes = new_figure(columns=2)
     sides = (curve.outcome - curve.outcome_sd, curve.outcome, curve.outcome + curve.outcome_sd)
     values = (curve.value_low, curve.value, curve.value_high)
-    titles = (("Expected outcome", sides, "blue"), ("Value", values, "orange"))
+    value = "Value" if curve.allowed[shown].all() else "Value, and the best action allowed"
+    titles = (("Expected outcome", sides, "blue"), (value, values, "orange"))
     for ax, (title, (low, mean, high), colour) in zip(axes, titles, strict=True):
         ax.plot(x, mean[shown], color=PALETTE[colour], marker="o", markersize=3)
         ax.fill_between(x, low[shown], high[shown], color=PALETTE[colour], alpha=0.15, linewidth=0)
@@ -485,8 +486,7 @@ def _along_actions(
         axes[1].plot([at_best], [curve.value[best]], marker="D", color=PALETTE["black"], linestyle="")
     told = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in fixed.items()}
     others = ", ".join(f"{name} = {value}" for name, value in told.items())
-    limited = "" if curve.allowed[shown].all() else " The mark is the best within bounds and window."
-    add_foot(figure, (f"At {others}. {asked.grounds}" if others else asked.grounds) + limited)
+    add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
     return figure
 
 
