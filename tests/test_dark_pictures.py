@@ -53,7 +53,7 @@ def test_a_release_of_actions_is_seen_on_a_dark_page_with_several_columns_and_a_
     figure = dpb.lab.plot.released(policy.publish(prior=True), "price", at={"channel": "call"})
     mark = figure.axes[1].lines[-1]
     assert 3 <= mark.get_xdata()[0] <= 5  # the recommended action is within the window
-    assert figure.axes[1].get_title(loc="left") == "Value, and the best action allowed"
+    assert figure.axes[1].get_title(loc="left") == "Value, best allowed marked"
     pages.shown(figure, "one line")
     found = [line for axes in figure.axes for line in axes.lines]
     assert len(found) == 3

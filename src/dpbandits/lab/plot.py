@@ -472,7 +472,7 @@ def _along_actions(
     figure, axes = new_figure(columns=2)
     sides = (curve.outcome - curve.outcome_sd, curve.outcome, curve.outcome + curve.outcome_sd)
     values = (curve.value_low, curve.value, curve.value_high)
-    value = "Value" if curve.allowed[shown].all() else "Value, and the best action allowed"
+    value = "Value" if curve.allowed[shown].all() else "Value, best allowed marked"
     titles = (("Expected outcome", sides, "blue"), (value, values, "orange"))
     for ax, (title, (low, mean, high), colour) in zip(axes, titles, strict=True):
         ax.plot(x, mean[shown], color=PALETTE[colour], marker="o", markersize=3)
