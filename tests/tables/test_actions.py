@@ -498,3 +498,8 @@ def test_an_ask_within_bounds_and_a_window_costs_at_most_twice_one_of_ten_arms()
     arms = calls_of_an_ask(policy(None, arms=list(range(10))))
     assert calls_of_an_ask(policy(dpb.Actions(PRICES, **shop))) < 2.0 * arms
     assert calls_of_an_ask(policy(dpb.Actions(PRICES, bounds=bounds, **shop))) < 2.0 * arms
+
+
+def test_values_by_position_are_refused_in_plain_words():
+    with pytest.raises(InvalidParameter, match="Revenue"):
+        dpb.values.Revenue("price")

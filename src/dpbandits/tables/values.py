@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._calls import worded
 from dpbandits._checks import LARGEST, an, assign, number
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
@@ -31,6 +32,7 @@ Decorate your own class with `@VALUES.add("its type")`, so that a configuration 
 
 
 @VALUES.add("Outcome")
+@worded
 @dataclass(frozen=True)
 class Outcome(Configured):
     """The expected outcome itself as the value."""
@@ -41,6 +43,7 @@ class Outcome(Configured):
 
 
 @VALUES.add("Revenue")
+@worded
 @dataclass(frozen=True, kw_only=True)
 class Revenue(Configured):
     """Price minus cost, times the expected number of units sold.
@@ -70,6 +73,7 @@ class Revenue(Configured):
 
 
 @VALUES.add("Net")
+@worded
 @dataclass(frozen=True, kw_only=True)
 class Net(Configured):
     """Worth of the expected outcome, minus the cost of the action.
