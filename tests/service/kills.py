@@ -56,7 +56,7 @@ KINDS = {
     "actions": POLICY
     | {"actions": PRICES, "arms": [float(price) for price in range(1, 10)], "tuning": TUNING},
 }
-"""What a policy is asked to be, by what it decides about."""
+"""Requests that begin a policy, by the kind of its decisions."""
 
 
 def opened(service: Service, name: str, kind: str = "arms") -> None:

@@ -234,7 +234,7 @@ def with_tables(caller: Caller) -> None:
 
 
 def test_two_workers_change_arms_at_once_and_offer_the_same(two: Two) -> None:
-    """The same request of both is one change; different ones are both made, and both workers decide so."""
+    """Two workers make the same request once and different requests both, and both workers decide by them."""
     _, _, one, other = two
     with_tables(one)
     at = "/v1/policies/arms"

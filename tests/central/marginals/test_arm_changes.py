@@ -196,6 +196,25 @@ def test_with_a_longest_block_an_arm_can_be_added_after_half_of_the_default_sche
         assert GPBandit.from_config(chooser.to_config()).blocks == chooser.blocks
 
 
+@pytest.mark.parametrize("kind", ["actions", "products"])
+def test_a_longest_block_holds_for_actions_and_products(kind):
+    contexts = dpb.Schema(age=dpb.Range(0, 1))
+    shop = {"name": ["a", "b", "c"], "price": [1, 2, 3]}
+    choices = {
+        "actions": {"actions": dpb.Range(1, 20)},
+        "products": {"arms": dpb.Products(shop, columns=dpb.Schema(price=dpb.Range(1, 3)))},
+    }
+
+    def blocks(**tuning):
+        return dpb.central.GPBandit(
+            contexts=contexts, **choices[kind], reward_range=(0, 1), horizon=20_000,
+            privacy=dpb.JointDP(1, 1e-6), tuning=GPTuning(**tuning),
+        ).blocks  # fmt: skip
+
+    assert np.diff((0, *blocks())).max() > 1_000
+    assert np.diff((0, *blocks(longest_block=1_000))).max() <= 1_000
+
+
 def test_a_longest_block_is_instead_of_blocks():
     with pytest.raises(InvalidParameter, match="instead of blocks"):
         GPTuning(longest_block=100, blocks=[100, 200])

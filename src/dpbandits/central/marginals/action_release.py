@@ -20,7 +20,6 @@ from dpbandits.central.marginals.learning import (
     effect_features,
 )
 from dpbandits.central.marginals.release import Drawn, MarginalRelease, Planned, Read, centre_of
-from dpbandits.central.schedule import fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
@@ -151,14 +150,10 @@ class ActionRelease(MarginalRelease):
         return 0
 
     def _own_blocks(self, census: int) -> tuple[int, ...]:
-        rounds = self._setup.longest
         if self._setup.horizon is None:
             return super()._own_blocks(census)
-        least, most, cap = (share * rounds for share in FIRST_SHARES)
-        wanted = PEOPLE / min(1.0, self._setup.privacy.epsilon) ** 0.5
-        first = max(1, int(min(max(least, min(most, wanted)), cap)))
-        ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
-        return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+        rounds = self._setup.longest
+        return self._grown(rounds, PEOPLE, shares=FIRST_SHARES, growth=GROWTH, last_share=LAST_SHARE)
 
     def bytes_needed(self) -> float:
         """Estimate memory in bytes; it is quadratic in the joint weights."""

@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 
 from dpbandits._typing import IntArray
 from dpbandits.central.marginals.action_release import ActionRelease
-from dpbandits.central.schedule import fading_blocks, growing_blocks
 from dpbandits.models.marginals import Effects
 from dpbandits.models.marginals.action_basis import ActionBasis
 
@@ -76,14 +75,10 @@ class ProductRelease(ActionRelease):
         return self._own.across.basis.bins_of_some(BINS, block)
 
     def _own_blocks(self, census: int) -> tuple[int, ...]:
-        rounds = self._setup.longest
         if self._setup.horizon is None:
             return super()._own_blocks(census)
-        least, most, cap = (share * rounds for share in FIRST_SHARES)
-        wanted = PEOPLE / min(1.0, self._setup.privacy.epsilon) ** 0.5
-        first = max(1, int(min(max(least, min(most, wanted)), cap)))
-        ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
-        return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+        rounds = self._setup.longest
+        return self._grown(rounds, PEOPLE, shares=FIRST_SHARES, growth=GROWTH, last_share=LAST_SHARE)
 
     def can_change(self) -> str | None:
         """Return the reason why arms cannot be added or retired."""

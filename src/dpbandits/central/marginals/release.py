@@ -386,18 +386,34 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return int(np.ceil(max(least, min(enough, cheap)))) if least <= most else 0
 
     def _own_blocks(self, census: int) -> tuple[int, ...]:
-        rounds, privacy = self._setup.longest - census, self._setup.privacy
+        rounds = self._setup.longest - census
         forget, longest = self._setup.tuning.forget, self._setup.tuning.longest_block
         if self._setup.horizon is None:
             ends = growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
             return short_blocks(fading_blocks(ends, forget, longest=rounds), longest, longest=rounds)
-        least, most, cap = (share * rounds for share in FIRST_SHARES)
-        wanted = PEOPLE_AN_ARM * self.arms / min(1.0, privacy.epsilon) ** 0.5
-        first = max(1, int(min(max(least, min(most, wanted)), cap)))
-        ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
-        ends = fading_blocks(ends, forget, longest=rounds)
-        ends = short_blocks(ends, longest, longest=max(ends[-1], int(LAST_SHARE * rounds)))
+        wanted = PEOPLE_AN_ARM * self.arms
+        ends = self._grown(rounds, wanted, shares=FIRST_SHARES, growth=GROWTH, last_share=LAST_SHARE)
         return (census, *(census + end for end in ends)) if census else ends
+
+    def _grown(
+        self, rounds: int, wanted: float, *, shares: tuple[float, ...], growth: float, last_share: float
+    ) -> tuple[int, ...]:
+        """Return the ends of growing blocks, cut as `forget` and `longest_block` ask.
+
+        Args:
+            rounds: Number of rounds to divide.
+            wanted: Users in the first block at epsilon 1.
+            shares: Least and largest part of the rounds in the first block, and a cap that overrules both.
+            growth: Factor from one block to the next.
+            last_share: Part of the rounds after which no release is made.
+        """
+        tuning = self._setup.tuning
+        least, most, cap = (share * rounds for share in shares)
+        people = wanted / min(1.0, self._setup.privacy.epsilon) ** 0.5
+        first = max(1, int(min(max(least, min(most, people)), cap)))
+        ends = growing_blocks(rounds, first=first, growth=growth, last_share=last_share)
+        ends = fading_blocks(ends, tuning.forget, longest=rounds)
+        return short_blocks(ends, tuning.longest_block, longest=max(ends[-1], int(last_share * rounds)))
 
     def _check_census(self) -> None:
         setup = self._setup
