@@ -10,6 +10,7 @@ deviation. Everything that they compute from released statistics is post-process
 - `noisy_regression`: regression on feature weights from a noisy Gram matrix and a noisy vector.
 - `gaussian_process`: exact, pooled and feature-space Gaussian process regression on clean data.
 - `trees`: adaptive dyadic bins, and posteriors over arms in them.
+- `readout`: comparison of a policy with a control from released sums.
 
 Modules load on first use: devices import `trees.partition` with NumPy alone.
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         kernels,
         measures,
         noisy_regression,
+        readout,
         trees,
     )
 
@@ -38,6 +40,7 @@ __all__ = [
     "kernels",
     "measures",
     "noisy_regression",
+    "readout",
     "trees",
 ]
 
