@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from dpbandits._typing import FloatArray
 
-__all__ = ["Group", "Law", "Look", "Metric"]
+__all__ = ["Group", "Look", "Metric", "NoiseScales"]
 
 
-class Law(NamedTuple):
+class NoiseScales(NamedTuple):
     """Noise of one released number: independent Laplace and Gaussian parts; zero means that a part is absent.
 
     Attributes:
@@ -87,9 +87,9 @@ class Group(NamedTuple):
     sums: FloatArray
     squares: FloatArray
     answered: float
-    sum_laws: tuple[Law, ...]
-    square_laws: tuple[Law, ...]
-    answered_law: Law
+    sum_laws: tuple[NoiseScales, ...]
+    square_laws: tuple[NoiseScales, ...]
+    answered_law: NoiseScales
 
 
 class Look(NamedTuple):
