@@ -6,7 +6,8 @@ The script builds wheel and source distribution into FOLDER/dist, and checks siz
 For every Python from 3.11 on that it finds, it installs both files into new environments with an empty home
 folder. There, away from the checkout, it imports all modules without extras, runs the README's Python with
 warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and npm, the
-evaluator of exported policies runs in Pyodide, and the workflows are linted. The last lines name every
+evaluator of exported policies runs in Pyodide, the workflows are linted, and the npm package is packed,
+installed into an empty project, and used there by TypeScript, Node and Chromium. The last lines name every
 environment and every step that was left out, with its reason.
 """
 
@@ -27,6 +28,12 @@ HERE = Path(__file__).resolve().parent
 
 LARGEST_WHEEL = 1_500_000
 """Largest size of the wheel in bytes."""
+
+LARGEST_TARBALL = 40_000
+"""Largest size of the npm package in bytes."""
+
+TYPESCRIPT = "typescript@^7.0.2"
+"""What the empty npm project checks types with."""
 
 NOT_SHIPPED = ("reproduction/results/", "shared/", ".venv/", "node_modules/")
 """Parts of paths that the source distribution must not have."""
@@ -49,7 +56,11 @@ for _ in range(600):
     policy.tell(decision.id, float((contexts[-1]["age"] > 50) == (decision.arm == "call")))
 published = policy.publish()
 cases = [[context, published.recommend(context)] for context in contexts[:200]] + [[{"age": 44}, None]]
-print(json.dumps({"policy": json.loads(published.to_decisions()), "cases": cases}))
+spec = dpb.local.Spec(
+    contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1))
+told = dpb.local.Server(spec).publish()
+local = f'{{"spec":{spec.to_json()},"published":{told.to_json(spec)}}}'
+print(json.dumps({"policy": json.loads(published.to_decisions()), "cases": cases, "local": local}))
 """
 
 IMPORT_ALL = """
@@ -193,14 +204,54 @@ def by_node(folder: Path) -> list[str]:
     shutil.copytree(HERE / "node", place)
     subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=place, check=True)
     own = next(folder.glob("wheel-*/venv")) / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    (place / "cases.json").write_text(run(own, "-c", EXPORT, cwd=place))
+    cases = run(own, "-c", EXPORT, cwd=place)
+    (place / "cases.json").write_text(cases)
     wheel = next((folder / "dist").glob("*.whl"))
     done = []
     for name, argument in (("pyodide", wheel), ("workflows", ROOT / ".github" / "workflows")):
         words = [node, f"{name}.mjs", str(argument)]
         ran = subprocess.run(words, cwd=place, check=True, stdout=subprocess.PIPE, text=True)
         done.append(f"{name}: {ran.stdout.strip()}")
-    return done
+    return done + by_npm(folder, cases)
+
+
+def by_npm(folder: Path, cases: str) -> list[str]:
+    """Pack the npm package, install it into an empty project, and use it there."""
+    place = folder / "project"
+    shutil.copytree(HERE / "project", place)
+    (place / "package.json").write_text('{"name": "empty", "private": true, "type": "module"}')
+    (place / "cases.json").write_text(cases)
+
+    def ran(*words: object) -> str:
+        sys.stdout.write(f"$ project: {' '.join(map(str, words))}\n")
+        command = [shutil.which(str(words[0])) or str(words[0]), *map(str, words[1:])]
+        return subprocess.run(
+            command, cwd=place, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout.strip()
+
+    ran("npm", "pack", "--silent", ROOT / "js")
+    (tarball,) = place.glob("*.tgz")
+    size = tarball.stat().st_size
+    if size > LARGEST_TARBALL:
+        raise SystemExit(f"the npm package has {size:,} bytes, at most {LARGEST_TARBALL:,} are allowed")
+    ran("npm", "install", "--silent", "--no-audit", "--no-fund", f"./{tarball.name}")
+    alone = sorted(path.name for path in (place / "node_modules").iterdir() if not path.name.startswith("."))
+    if alone != ["dpbandits"]:
+        raise SystemExit(f"the npm package brings {alone}")
+    done = [f"npm package {tarball.name} ({size:,} bytes), Node: {ran('node', 'node.mjs')}"]
+    ran("npm", "install", "--silent", "--no-audit", "--no-fund", "--no-save", TYPESCRIPT, f"./{tarball.name}")
+    options = ("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom")
+    ran(place / "node_modules" / ".bin" / "tsc", *options, "use.ts")
+    done.append("npm package, TypeScript: types checked")
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        return [*done, "npm package in a browser: left out, there is no Chromium"]
+    tools = folder / "tools" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    run(tools, "-m", "pip", "install", "--quiet", "playwright", cwd=folder)
+    return [
+        *done,
+        f"npm package, browser: {run(tools, HERE / 'browse.py', place, chromium, cwd=folder).strip()}",
+    ]
 
 
 def run(python: Path, *words: object, cwd: Path) -> str:
