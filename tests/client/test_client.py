@@ -258,6 +258,8 @@ def test_arms_are_added_and_retired_once_by_who_may(server: ServerProcess) -> No
         policy.add_arm("call")
     with pytest.raises(ProtocolError):
         policy.add_arm("chat", like="mail")
+    with pytest.raises(InvalidData, match="Products"):
+        policy.add_arm("fax", features={"price": 3})
     with pytest.raises(InvalidParameter):  # the scope is missing
         remote(server, "changing", token=token_of(server, "decide")).retire_arm("call")
 

@@ -118,11 +118,19 @@ def changing(**changes):
     return policy
 
 
+def changing_products(**changes):
+    """A policy with a new product from the first release on."""
+    policy = gp(**({"arms": PRODUCTS, "tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes))
+    policy.add_arm("chat", features={"cost": 2.0})
+    return policy
+
+
 NUMBERS_TOO = MAKERS | {
     "GPBandit of products": lambda **changes: gp(
         **({"arms": PRODUCTS, "tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes)
     ),
     "GPBandit of arms that change": changing,
+    "GPBandit of products that change": changing_products,
     "GPBandit of actions": lambda **changes: gp(
         **(
             {

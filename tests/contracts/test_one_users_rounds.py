@@ -65,6 +65,15 @@ def changing():
     return policy
 
 
+def changing_products():
+    """Products with effects of their own, of which one is added and one is retired at the first release."""
+    table = {"name": [*ARMS, "old"], "cost": [1.0, 4.0, 0.0, 2.0]}
+    policy = of_people(arms=dpb.Products(table, columns=dpb.Schema(cost=dpb.Range(0, 5))))
+    policy.add_arm("chat", features={"cost": 3.0})
+    policy.retire_arm("old")
+    return policy
+
+
 def warm():
     policy, rng = of_people(), np.random.default_rng(1)
     people = [person(rng) for _ in range(50)]

@@ -3213,6 +3213,16 @@ MUTATIONS = (
         tests="tests/central/marginals/test_arm_changes.py",
     ),
     _bug(
+        "a retired product's rewards in a bin of other products",
+        "rewards of a product that is not offered are summed in a table of products that are",
+        (
+            "central/marginals/product_release.py",
+            "np.full(len(bins), -1, dtype=np.int64)",
+            "np.full(len(bins), 0, dtype=np.int64)",
+        ),
+        tests="tests/central/marginals/test_products_change.py",
+    ),
+    _bug(
         "a change of arms begins the log anew",
         "the releases before it, and what was charged for them, are in no log",
         (

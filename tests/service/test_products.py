@@ -55,3 +55,26 @@ def test_what_does_not_fit_is_refused(shop: Caller, products: dict[str, Any]) ->
 
 def test_arms_and_products_exclude_each_other(shop: Caller) -> None:
     refused(shop.post("/v1/policies", ASKED | {"arms": ["a", "b"]}), "invalid", 422)
+
+
+def test_a_product_is_added_with_features_and_retired(shop: Caller) -> None:
+    answered(shop.post("/v1/policies", ASKED), 201)
+    new = {"arm": "new", "features": {"kind": "mug", "price": 3.5}, "minimum": 0.4}
+    for features in (None, {"kind": "mug"}, {"kind": "boat", "price": 1}, {"kind": "mug", "price": [1]}):
+        body = {name: own for name, own in (new | {"features": features}).items() if own is not None}
+        refused(shop.post("/v1/policies/shop/arms", body), "invalid", 422)
+    first, again = (answered(shop.post("/v1/policies/shop/arms", new)) for _ in range(2))
+    assert first == again
+    assert first["changes"][0]["features"] == new["features"]
+    retired = str(ROWS[0]["product"])
+    answered(shop.post("/v1/policies/shop/arms:retire", {"arm": retired}))
+    arms = []
+    for number in range(120):
+        answer = answered(shop.decide(f"v{number}", policy="shop"))
+        answered(shop.reward(answer["id"], float(answer["arm"] == "new"), policy="shop"))
+        arms.append(answer["arm"])
+    assert "new" in arms
+    assert retired not in arms[-60:]
+    described = answered(shop.get("/v1/policies/shop"))
+    assert described["arms"][-1] == "new"
+    assert described["products"] == PRODUCTS

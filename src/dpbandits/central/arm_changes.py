@@ -12,7 +12,7 @@ them is computed from users' data.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -23,6 +23,7 @@ from dpbandits._typing import IntArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.policy.deadlines import shown_time
+from dpbandits.tables import Products
 
 __all__ = ["ARMS", "MINIMUM", "ArmChange", "ArmHistory"]
 
@@ -54,6 +55,7 @@ class ArmChange:
         at: Time of the announcement, in seconds since 1970.
         like: Label of the arm from whose posterior a new arm starts; None for the average of all arms.
         minimum: Share of the decisions that a new arm gets at least, until two releases contain its rounds.
+        features: Public features of a new product by column; None for an arm without features.
     """
 
     what: Literal["add", "retire"]
@@ -63,6 +65,7 @@ class ArmChange:
     at: float
     like: Label | None = None
     minimum: float | None = None
+    features: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def to_config(self) -> dict[str, Any]:
         """Return the change as JSON, which is an event of the log of releases."""
@@ -87,7 +90,8 @@ class ArmChange:
             if what == "add":
                 fits &= type(share) in (int, float) and 0.0 < share <= MOST_FORCED
             else:
-                fits &= share is None and found.like is None
+                fits &= share is None and found.like is None and found.features is None
+            fits &= found.features is None or isinstance(found.features, dict)
             if not fits:
                 raise CorruptState("a change of arms cannot be read")
         return found
@@ -156,6 +160,11 @@ class ArmHistory:
         """Return the additions that take effect in this version, in the order of their codes."""
         return [one for one in self.changes if one.what == "add" and one.version == version]
 
+    @property
+    def products(self) -> list[tuple[Label, Mapping[str, Any]]]:
+        """Label and features of every arm that was added with features, in the order of codes."""
+        return [(one.arm, one.features) for one in self.changes if one.features is not None]
+
     def code(self, label: object) -> int:
         """Return the code of the arm with a label, compared by value; -1 if no arm ever had this label."""
         return self._every.code(label)
@@ -180,13 +189,34 @@ class ArmHistory:
         same = (one for one in self.changes if one.what == what and self.code(one.arm) == own >= 0)
         return next(same, None)
 
-    def same(self, before: ArmChange, *, like: Any, minimum: float | None) -> bool:
+    def features_of(self, products: Products | None, *, like: object, features: Any) -> dict[str, Any] | None:
+        """Return the features of a new product as plain values; None for an arm of a policy without products.
+
+        Raises:
+            InvalidParameter: Features are missing, do not fit the columns, or are for a policy without
+                products; a product is said to be like another; or there are too many products.
+        """
+        if products is None:
+            if features is not None:
+                raise InvalidParameter("add_arm: features= is for a policy with arms=Products(...)")
+            return None
+        if like is not None or features is None:
+            raise InvalidParameter(
+                f"add_arm: pass features= with {list(products.columns.names)} and leave like= out, as a new "
+                "product starts from its features"
+            )
+        return products.row(features, known=len(self.labels))
+
+    def same(self, before: ArmChange, *, like: Any, minimum: float | None, features: Any) -> bool:
         """Return True if the addition `before` was announced with these arguments."""
         own = -1 if before.like is None else self.code(before.like)
         asked = -1 if like is None else self.code(like)
-        return own == asked and before.minimum == (MINIMUM if minimum is None else minimum)
+        share = MINIMUM if minimum is None else minimum
+        return own == asked and before.minimum == share and before.features == features
 
-    def adding(self, arm: Any, *, like: Any, minimum: float | None, version: int) -> dict[str, Any]:
+    def adding(
+        self, arm: Any, *, like: Any, minimum: float | None, features: Any, version: int
+    ) -> dict[str, Any]:
         """Check the arguments of an addition, and return the fields of its `ArmChange`.
 
         Raises:
@@ -212,7 +242,7 @@ class ArmHistory:
                 "minimum: pass a smaller minimum=, or wait until earlier new arms were released twice"
             )
         known = None if like is None else self.labels[self.code(like)]
-        return {"what": "add", "arm": label, "like": known, "minimum": float(share)}
+        return {"what": "add", "arm": label, "like": known, "minimum": float(share), "features": features}
 
     def retiring(self, arm: Any, *, version: int) -> dict[str, Any]:
         """Check the arguments of a retirement, and return the fields of its `ArmChange`.

@@ -480,17 +480,26 @@ class GPBandit(RoundPolicy):
 
     @in_turn
     def add_arm(
-        self, arm: Label, *, like: Label | None = None, minimum: float | None = None, at: float | None = None
+        self,
+        arm: Label,
+        *,
+        like: Label | None = None,
+        features: Mapping[str, Any] | None = None,
+        minimum: float | None = None,
+        at: float | None = None,
     ) -> ArmChange:
         """Announce a new arm, which is offered from the next release on.
 
         Its first prediction is that of the arm that it is `like`, with more uncertainty, or the average of
-        all arms. Until two releases hold its rounds it gets at least a public share of the decisions. Calling
-        this again with the same arguments changes nothing.
+        all arms. A new product starts from the effects of its `features`. Until two releases hold its rounds
+        it gets at least a public share of the decisions. Calling this again with the same arguments changes
+        nothing.
 
         Args:
             arm: Label that no arm of the policy had before.
-            like: Label of an arm that was offered before.
+            like: Label of an arm that was offered before; not for products.
+            features: Features of a new product by column, such as {"kind": "shoes", "price": 30}. They are
+                required if the policy has `Products`.
             minimum: Share of the decisions, rounded up to a multiple of 1/48. Default: 0.1.
             at: Time of the announcement in seconds since 1970. Default: now.
 
@@ -503,18 +512,23 @@ class GPBandit(RoundPolicy):
         Raises:
             ProtocolError: Arms of this policy cannot change, no release would hold rounds of the arm, or it
                 was announced with other arguments.
-            InvalidParameter: The label was used before, `like` is no arm, or `minimum` is no valid share; or
-                the policy with one more arm needs too much memory.
+            InvalidParameter: The label was used before, `like` is no arm, `features` do not fit the columns,
+                or `minimum` is no valid share; or the policy with one more arm needs too much memory.
             StateError, OSError: The change could not be stored, and there is no change.
         """
         self._check_arms_change("add_arm")
+        products = None if self._first_menu is None else self._first_menu.products
+        row = self._history.features_of(products, like=like, features=features)
+        asked: dict[str, Any] = {"like": like, "minimum": minimum, "features": row}
         before = self._history.found("add", arm)
         if before is not None:
-            if not self._history.same(before, like=like, minimum=minimum):
-                raise ProtocolError("add_arm: this arm was announced with another like= or minimum=")
+            if not self._history.same(before, **asked):
+                raise ProtocolError(
+                    "add_arm: this arm was announced with another like=, features= or minimum="
+                )
             return before
         version = self._next_version("add_arm", before=len(self.blocks))
-        fields = self._history.adding(arm, like=like, minimum=minimum, version=version)
+        fields = self._history.adding(arm, **asked, version=version)
         return self._change_arms(fields | {"version": version}, at)
 
     @in_turn
@@ -582,8 +596,8 @@ class GPBandit(RoundPolicy):
         when = public_time(at)
         change = ArmChange(**fields, asked=self._book.asked, at=float(when))
         history, log = self._history, self._holder.log
-        self._take_change(change)
         try:
+            self._take_change(change)
             if isinstance(self._kind, MarginalRelease) and change.what == "add":
                 check_fits(self._kind.bytes_needed(), instead="take fewer arms")
             if self._holder.live:
@@ -608,7 +622,7 @@ class GPBandit(RoundPolicy):
         self._history = history
         if isinstance(self._kind, MarginalRelease):
             self._kind.history = history
-            self.bytes_needed = self._kind.bytes_needed()
+            self.bytes_needed = self._kind.bytes_needed()  # reads the features of new products
         self._offer(self._version)
 
     @property
@@ -910,7 +924,10 @@ class GPBandit(RoundPolicy):
     def to_config(self) -> dict[str, Any]:
         """Return all public arguments for JSON, from which this policy can be rebuilt."""
         found = super().to_config() | ({"horizon": None} if self.open_ended else {})
-        return found | ({"arms": list(self._history.first)} if self._history.changes else {})
+        if self._first_menu is None or not self._history.changes:
+            return found
+        products = self._first_menu.products
+        return found | {"arms": list(self._history.first) if products is None else products.to_config()}
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._refuse_changed_arms()

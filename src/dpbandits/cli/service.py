@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from dpbandits import _checks
+from dpbandits._reading import json_object
 from dpbandits.cli.options import names_in
 from dpbandits.errors import InvalidParameter
 
@@ -246,6 +247,9 @@ def add_arm(
     *,
     data: Data,
     like: Annotated[str | None, Option(help="Label of the arm from whose predictions it starts.")] = None,
+    features: Annotated[
+        str | None, Option(help='Features of a new product as JSON: {"kind": "shoes", "price": 30}.')
+    ] = None,
     minimum: Annotated[
         float | None, Option(help="Share of the decisions until two releases hold the arm. Default: 0.1.")
     ] = None,
@@ -256,7 +260,9 @@ def add_arm(
 
     Which arm it is, and when it is added, must not depend on private data.
     """
-    asked = {"arm": _label(arm), "like": None if like is None else _label(like), "minimum": minimum}
+    asked: dict[str, Any] = {"arm": _label(arm), "minimum": minimum}
+    asked["like"] = None if like is None else _label(like)
+    asked["features"] = None if features is None else json_object(features, "the features of an arm")
     asked = {key: value for key, value in asked.items() if value is not None}
     _change_arms(data, config, database, policy, retire=False, asked=asked)
 

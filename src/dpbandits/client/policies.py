@@ -269,7 +269,12 @@ class RemotePolicy(Remote):
         return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
 
     def add_arm(
-        self, arm: Label, *, like: Label | None = None, minimum: float | None = None
+        self,
+        arm: Label,
+        *,
+        like: Label | None = None,
+        features: Mapping[str, Any] | None = None,
+        minimum: float | None = None,
     ) -> dict[str, Any]:
         """Add an arm from the next release on; see `GPBandit.add_arm`. The token needs the scope `admin`.
 
@@ -281,7 +286,8 @@ class RemotePolicy(Remote):
             InvalidData: the label was used before, or another argument does not fit.
             InvalidParameter: the token lacks the scope.
         """
-        asked = {"arm": arm, "like": like, "minimum": minimum}
+        asked: dict[str, Any] = {"arm": arm, "like": like, "minimum": minimum}
+        asked["features"] = None if features is None else dict(features)
         return self._made("POST", "/arms", {key: own for key, own in asked.items() if own is not None})
 
     def retire_arm(self, arm: Label) -> dict[str, Any]:

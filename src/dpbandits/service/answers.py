@@ -136,6 +136,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "rounds": 7300,
             "at": _NOW,
             "like?": Of("call", _LABEL),
+            "features?": dict,
             "minimum?": 0.1,
         },
     ),

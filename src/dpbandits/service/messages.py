@@ -317,6 +317,7 @@ class NewArmRequest(_Strict):
 
     arm: Label
     like: Label | None = None
+    features: dict[str, Label] | None = None
     minimum: Number | None = None
 
     model_config = _shown({"arm": "chat", "like": "call", "minimum": 0.1})

@@ -1,6 +1,6 @@
 """`Products`: arms with public features, read from a table with one row for every arm."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -71,8 +71,7 @@ class Products:
             raise InvalidParameter(f"name: {name!r} is a feature as well, expected the column of labels")
         found = _columns(table, columns, name)
         labels = found.pop(name)
-        if not 2 <= len(labels) <= MOST_PRODUCTS:
-            raise InvalidParameter(f"table has {len(labels)} rows, expected from 2 to {MOST_PRODUCTS} arms")
+        _check_number(len(labels))
         self.columns, self.name = columns, name
         self.arms = Arms([_label(one) for one in labels])
         self.points: FloatArray = columns.encode(found)
@@ -106,6 +105,47 @@ class Products:
         sizes, ordered = np.array(self.sizes), np.array(self.ordered)
         levels = np.floor(self.points * np.where(ordered, sizes, 1)).astype(np.int64)
         return tuple(map(tuple, np.minimum(levels, sizes - 1).tolist()))
+
+    def row(self, features: Any, *, known: int) -> dict[str, Any]:
+        """Return the features of one more arm as plain values by column, after checking them.
+
+        Args:
+            features: Value of every column by name.
+            known: Number of arms that there are already, also added and retired ones.
+
+        Raises:
+            InvalidParameter: The argument is no mapping with exactly the columns as names, a value is
+                outside its range or categories, or there are 4,096 arms.
+        """
+        _check_number(known + 1)
+        an(features, Mapping, name="features", pass_='features={"price": 30}')
+        with reading("the features of an arm"):
+            if set(features) != set(self.columns.names):
+                raise InvalidParameter(f"expected the names {list(self.columns.names)}")
+            found = {name: _plain(features[name]) for name in self.columns.names}
+            self.columns.encode({name: [value] for name, value in found.items()})
+        return found
+
+    def extended(self, arms: Iterable[tuple[Label, Mapping[str, Any]]]) -> "Products":
+        """Return these products followed by further arms.
+
+        Args:
+            arms: Label and features of every further arm; see `row`.
+
+        Raises:
+            InvalidParameter: A label is there already, or there are more than 4,096 arms.
+            InvalidData: A value is outside its range or categories.
+        """
+        added = list(arms)
+        if not added:
+            return self
+        _check_number(self.n_arms + len(added))
+        found = type(self).__new__(type(self))
+        found.columns, found.name = self.columns, self.name
+        found.arms = Arms([*self.labels, *(label for label, _ in added)])
+        table = {name: [row[name] for _, row in added] for name in self.columns.names}
+        found.points = np.concatenate([self.points, self.columns.encode(table)])
+        return found
 
     # A release of marginal tables asks the following of products as of `Actions`.
     bounds: ClassVar[None] = None
@@ -159,6 +199,19 @@ class Products:
 def arms_from_config(config: Any) -> Any:
     """Return the arms in a policy's configuration: its labels, or `Products` from its dictionary."""
     return Products.from_config(config) if isinstance(config, Mapping) else config
+
+
+def _check_number(count: int) -> None:
+    if not 2 <= count <= MOST_PRODUCTS:
+        raise InvalidParameter(f"table has {count} rows, expected from 2 to {MOST_PRODUCTS} arms")
+
+
+def _plain(given: Any) -> Any:
+    """Return a value of a feature as JSON can hold it."""
+    value = given.item() if isinstance(given, np.generic) else given
+    if not isinstance(value, str | bool | int | float):
+        raise TypeError
+    return value
 
 
 def _label(given: Any) -> Any:

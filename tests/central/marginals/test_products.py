@@ -10,7 +10,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.marginals.product_release import learns_alone
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.export import decide_by
 from dpbandits.lab.baselines import Uniform
 from internals import marginals as inside
@@ -228,8 +228,6 @@ def test_other_policies_and_releases_refuse_products():
     assert dpb.central.ExploreThenCommit(arms=shop().labels, **learned).menu.n_arms == K
     with pytest.raises(InvalidParameter, match="marginal tables"):
         policy(tuning=GPTuning(release="features"))
-    with pytest.raises(ProtocolError, match="products of a table"):
-        policy().add_arm("new")
 
 
 def test_an_arm_has_an_effect_of_its_own_by_public_numbers_alone():

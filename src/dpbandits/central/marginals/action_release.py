@@ -98,6 +98,7 @@ class ActionPosterior(EffectPosterior):
             answered with its average over users instead.
     """
 
+    features: ActionFeatures
     learned: WeightPosterior
 
 
@@ -137,6 +138,19 @@ class ActionRelease(MarginalRelease):
         self._rule = ActionRule(self._setup.actions, reward_range.low, reward_range.high - reward_range.low)
         return ActionReader(self._own.across, self.law, self._rule)
 
+    def _features_at(self, version: int) -> ActionFeatures:
+        """Return the features by which users are answered after this many releases."""
+        return self._own
+
+    def _reader_at(self, version: int) -> ActionReader:
+        """Return the reader of the block that follows this many releases."""
+        reader: ActionReader = self.reader
+        return (
+            reader
+            if self._features_at(version) is self._own
+            else replace(reader, across=self._features_at(version).across)
+        )
+
     @property
     def _told(self) -> float:
         """Epsilon per round of a user, times the number of rounds, over 10,000."""
@@ -157,7 +171,8 @@ class ActionRelease(MarginalRelease):
 
     def bytes_needed(self) -> float:
         """Estimate memory in bytes; it is quadratic in the joint weights."""
-        held, actions, across = ScheduleSize.of(self.blocks, self._setup), self.arms, self._own.across
+        held, actions = ScheduleSize.of(self.blocks, self._setup), len(self.history.labels)
+        across = self._features_at(len(self.blocks) + 1).across
         m, joint, cells = across.effects.n_weights, across.n_weights, MOST_CELLS
         drawn = DRAWS * actions * m
         bins = int(self._rows(0).max()) + 1
@@ -175,19 +190,22 @@ class ActionRelease(MarginalRelease):
         All bins of actions are informative about the same few functions of the action. So their tables count
         as the tables of `FREEDOM` arms, each of them the sum of equally many bins' tables.
         """
-        law = posterior.learned if isinstance(posterior, ActionPosterior) else self.prior
+        law: WeightPosterior = self.prior
+        features = self._own
+        if isinstance(posterior, ActionPosterior):
+            law, features = posterior.learned, posterior.features
         base, bins = effect_features(self.features), int(self._rows(block).max()) + 1
-        own = (law.factors[0] ** 2).sum(axis=1) / self._own.ratio**2
+        own = (law.factors[0] ** 2).sum(axis=1) / features.ratio**2
         first = self.says_nothing(posterior)
         each = max(1.0, bins / self.freedom)
         tables = best_design(
             base.effects,
-            variance=self._own.across.of_contexts(own),
+            variance=features.across.of_contexts(own),
             people=self.rounds(block) * each / bins,
             noise_variance=lambda groups: self._noise_variance(groups, first=first) * each,
             reward_variance=VARIANCE if first else LATER_VARIANCE,
         )
-        return Planned(tables, None if first else self._own.of_actions(law.mean), base)
+        return Planned(tables, None if first else features.of_every(law.mean), base)
 
     def _window(self, posterior: WeightPosterior | None) -> Window | None:
         """Return the window among which users are answered by this posterior."""
@@ -207,22 +225,25 @@ class ActionRelease(MarginalRelease):
 
     def _after(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Any, Any]:
         told, answered = self._heard(number, one, beliefs)
-        found: tuple[Any, Any] = self.reader.after(
+        found: tuple[Any, Any] = self._reader_at(number).after(
             beliefs[-1],
             told,
-            bins=self._rows(number),
+            bins=self._rows(number)[: len(beliefs[-1].mean)],
             answered=answered,
             uniforms=self._people_coins(len(told.design.sizes)),
             kept=float(kept_after(told.people, self.tuning.forget)),
         )
         return found
 
-    def _law(self, effects: Effects, weights: Any, cuts: Cuts | None = None) -> ActionPosterior:
-        ratio, supports = self._own.ratio, self._own.supports
+    def _law(
+        self, effects: Effects, weights: Any, cuts: Cuts | None = None, *, version: int = 0
+    ) -> ActionPosterior:
+        features = self._features_at(version)
+        ratio, supports = features.ratio, features.supports
         factors = [ratio[:, None] * weights.factor]
         law = WeightPosterior(mean=ratio * weights.mean, factors=factors, supports=supports)
         return ActionPosterior(
-            mean=law.mean, factors=factors, supports=supports, features=self._own, learned=law
+            mean=law.mean, factors=factors, supports=supports, features=features, learned=law
         )
 
     def _answering(
@@ -239,10 +260,12 @@ class ActionRelease(MarginalRelease):
         If releases do not show a gain of deciding by context, the posterior is replaced by its average over
         users. Then publications, predictions and answers are the same for everybody.
         """
-        posterior, ratio = self._law(belief.effects, weights, cuts), effect_features(self.features).ratio
+        posterior = self._law(belief.effects, weights, cuts, version=released)
+        ratio = effect_features(self.features).ratio
         if not self._pays(belief, posterior):
-            average = self._own.across.averaged(weights, belief.mean_features)
-            posterior = replace(self._law(belief.effects, average, cuts), learned=posterior.learned)
+            average = posterior.features.across.averaged(weights, belief.mean_features)
+            law = self._law(belief.effects, average, cuts, version=released)
+            posterior = replace(law, learned=posterior.learned)
         draws = self._drawn_from(posterior, released)
         belief = replace(belief, draws=draws / ratio).widened()
         return Read(drawn, belief, replace(posterior, draws=draws, window=belief.window))
@@ -252,8 +275,8 @@ class ActionRelease(MarginalRelease):
         if belief.sample is None:
             return True
         normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
-        draws = self._own.of_actions(posterior.sample_weights(normals)) / effect_features(self.features).ratio
-        return pays(belief.gain(draws), self._told)
+        draws = posterior.features.of_actions(posterior.sample_weights(normals))
+        return pays(belief.gain(draws / effect_features(self.features).ratio), self._told)
 
     def answering(
         self,
@@ -278,7 +301,8 @@ class ActionRelease(MarginalRelease):
         spread = self._spread(released)
         normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
-        return self._own.of_actions(draws)
+        found: FloatArray = posterior.features.of_actions(draws)  # type: ignore[union-attr]
+        return self._forced(found, released)
 
     def choose(
         self,

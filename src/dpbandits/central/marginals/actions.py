@@ -111,9 +111,12 @@ class ActionBelief(Belief):
             phi: Features of the users' contexts.
             allowed: Mask (n, K) of actions within the users' bounds; None if there are no bounds.
         """
+        every, codes = len(self.mean), self.codes
         if self.draws is None:
-            offered = np.ones((len(phi), len(self.mean))) if allowed is None else allowed
-            return np.asarray(offered / offered.sum(axis=1, keepdims=True))
+            if allowed is None:
+                allowed = np.zeros((len(phi), every), dtype=np.bool_)
+                allowed[:, codes] = True
+            return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
         draws, actions, m = self.draws.shape
         flat, chances = self.draws.reshape(-1, m), np.empty((len(phi), actions))
         step = max(1, SCORED // (4 * len(flat)))
@@ -124,7 +127,11 @@ class ActionBelief(Belief):
             places = np.arange(len(best))[:, None] * actions + best
             count = np.bincount(places.ravel(), minlength=len(best) * actions)
             chances[rows] = count.reshape(-1, actions) / draws
-        return chances
+        if self.offered is None:
+            return chances
+        found = np.zeros((len(phi), every))
+        found[:, codes] = chances
+        return found
 
     @property
     def mean_features(self) -> FloatArray:
@@ -133,13 +140,14 @@ class ActionBelief(Belief):
         return np.asarray(weights @ phi)
 
     def gain(self, draws: FloatArray) -> FloatArray:
-        """Return how much deciding by context gains over the best single action, under draws (S, K, m).
+        """Return how much deciding by context gains over the best single action, under draws (S, k, m) of the
+        offered actions.
 
         Both decide by the mean, within the reach of the window. The result (S,) is in widths of the range,
         averaged over users.
         """
         phi, weights, allowed = self._people()
-        values = self.rule.values(phi @ self.mean.T)
+        values = self.rule.values(phi @ self.mean[self.codes].T)
         best = self.rule.masked(values, allowed).argmax(axis=1)
         average = np.broadcast_to(weights @ values, values.shape)
         same, rows = self.rule.masked(average, allowed).argmax(axis=1), np.arange(len(phi))
@@ -245,6 +253,19 @@ class ActionReader:
         found = replace(belief, counts=counts, evidence=evidence, draws=None, sample=sample)
         return self._fitted(found, FIRST_STEPS if belief.counts.people == 0.0 else STEPS)
 
+    def joined(
+        self, belief: ActionBelief, law: ActionWeights, before: ActionEffects
+    ) -> tuple[ActionBelief, ActionWeights]:
+        """Return belief and posterior with the further actions that `across` has after those of `before`.
+
+        A further action is predicted by the functions of its columns. If actions have effects of their own,
+        its effect has the prior law, about which there is no evidence yet.
+        """
+        places, weights = before.places_in(self.across), self.across.n_weights
+        evidence = belief.evidence.among(places, weights)
+        law = ActionWeights.of(self.across, evidence.precision[0], evidence.shift[0], law.variances)
+        return replace(belief, evidence=evidence, mean=self.across.of_actions(law.mean)), law
+
     def _fitted(self, belief: ActionBelief, steps: int) -> tuple[ActionBelief, ActionWeights]:
         weights = ActionWeights.fitted(
             self.across,
@@ -270,7 +291,7 @@ class ActionReader:
         chances = np.zeros((len(phi), len(bins)))
         for share, theirs in answered:
             allowed = self.rule.actions.allowed(contexts, theirs.window)
-            chances += share * theirs.chances(phi, allowed)
+            chances[:, : len(theirs.mean)] += share * theirs.chances(phi, allowed)
         given = told.people * sample.weights[:, None] * chances  # (M, K)
         return self.bin_sums(
             told,

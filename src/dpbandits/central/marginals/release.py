@@ -570,8 +570,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         sensitivity = self._sum_sensitivity(len(tables.groups), first=plain)
         entries = len(sums)
         if self._alone:
-            alone = np.zeros(self.arms, dtype=np.int64)
-            np.add.at(alone, codes[counted], worth[counted])
+            held = self._offered_in(block)
+            alone = np.zeros(len(held), dtype=np.int64)
+            np.add.at(alone, np.searchsorted(held, codes[counted]), worth[counted])
             sums = np.concatenate([sums, alone])
         sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
@@ -743,13 +744,16 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         spread, codes = self._spread(released), self.history.offered(released)
         normals = self._normals(codes, len(posterior.mean) // len(codes))
         draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
-        found, taken = draws.reshape(DRAWS, len(codes), -1), 0
-        ratio = effect_features(posterior.features).ratio[0]
-        for code, share in self.history.minimums(released) if spread > 0.0 else ():
+        return self._forced(draws.reshape(DRAWS, len(codes), -1), released)
+
+    def _forced(self, draws: FloatArray, released: int) -> FloatArray:
+        """Return Thompson weights (S, k, m) in which a new arm is the best in its minimum share of draws."""
+        codes, ratio, taken = self.history.offered(released), effect_features(self.features).ratio[0], 0
+        for code, share in self.history.minimums(released) if self._spread(released) > 0.0 else ():
             end = taken + math.ceil(share * DRAWS)
-            found[taken:end, np.searchsorted(codes, code), 0] += FORCED * ratio
+            draws[taken:end, np.searchsorted(codes, code), 0] += FORCED * ratio
             taken = end
-        return found
+        return draws
 
     def _normals(self, codes: IntArray, weights: int) -> FloatArray:
         """Return public standard normals (S, k `weights`) for the k arms with these codes.
@@ -953,7 +957,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             expected = (n_rows, tables.n_cells), (sum(self._law_with(tables).cells),)
             shapes = (one.sums.shape, one.counts.shape) == expected
             beside = [] if one.alone is None else [one.alone.shape]
-            shapes &= beside == ([(self.arms,)] if self._alone else [])
+            shapes &= beside == ([(len(self._offered_in(number)),)] if self._alone else [])
             if not shapes or any(array.dtype != np.int64 for array in one.arrays.values()):
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)

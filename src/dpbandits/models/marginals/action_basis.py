@@ -52,30 +52,52 @@ class ActionBasis:
         return np.indices(self.sizes).reshape(len(self.sizes), -1).T
 
     @cached_property
+    def _tables(self) -> list[FloatArray]:
+        """Values (levels, c) of the functions of every column."""
+        return [
+            range_components(size, SHARES[: max(1, size - 1)]) if order else category_components(size)
+            for size, order in zip(self.sizes, self.ordered, strict=True)
+        ]
+
+    def _few(self, alone: list[FloatArray]) -> list[FloatArray]:
+        """Return the functions (..., c) of every column that enter pairs, from all of them."""
+        return [own[..., :3] if order else own for own, order in zip(alone, self.ordered, strict=True)]
+
+    @staticmethod
+    def _pairs(few: list[FloatArray]) -> list[tuple[int, int]]:
+        """Return the pairs of columns whose products are few enough to be learned."""
+        counts = [own.shape[-1] for own in few]
+        every = [(i, j) for i in range(len(few)) for j in range(i)]
+        return [(i, j) for i, j in every if counts[i] * counts[j] <= MOST_PAIR_COLUMNS]
+
+    @cached_property
     def _parts(self) -> list[tuple[int, FloatArray]]:
         """Order and functions (K, c) of every term: the constant, columns, pairs of columns, actions alone.
 
         The order is the number of columns, or `ALONE`. Large pairs of columns are left out.
         """
-        tables = [
-            range_components(size, SHARES[: max(1, size - 1)]) if order else category_components(size)
-            for size, order in zip(self.sizes, self.ordered, strict=True)
-        ]
-        alone = [table[codes] for table, codes in zip(tables, self.grid.T, strict=True)]
-        found = [(0, np.ones((len(self.grid), 1))), *((1, own) for own in alone)]
-        few = [own[:, :3] if order else own for own, order in zip(alone, self.ordered, strict=True)]
-        for i in range(len(few)):
-            for j in range(i):
-                if few[i].shape[1] * few[j].shape[1] > MOST_PAIR_COLUMNS:
-                    continue
-                both = few[j][:, :, None] * few[i][:, None, :]
-                found.append((2, both.reshape(len(self.grid), -1)))
+        alone = [table[codes] for table, codes in zip(self._tables, self.grid.T, strict=True)]
+        found, few = [(0, np.ones((len(self.grid), 1))), *((1, own) for own in alone)], self._few(alone)
+        for i, j in self._pairs(few):
+            both = few[j][:, :, None] * few[i][:, None, :]
+            found.append((2, both.reshape(len(self.grid), -1)))
         return [*found, (ALONE, np.eye(len(self.grid)))] if self.alone else found
 
     @cached_property
     def table(self) -> FloatArray:
         """Values of all b functions at every action, shape (K, b)."""
         return np.concatenate([own for _, own in self._parts], axis=1)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Mean square (b,) of every function over uniform levels of its columns; 1 for actions alone.
+
+        It does not depend on which actions there are.
+        """
+        alone = [(table**2).mean(axis=0) for table in self._tables]
+        found, few = [np.ones(1), *alone], self._few(alone)
+        pairs = [np.outer(few[j], few[i]).ravel() for i, j in self._pairs(few)]
+        return np.concatenate([*found, *pairs, np.ones(len(self.grid) if self.alone else 0)])
 
     @cached_property
     def term_of(self) -> IntArray:

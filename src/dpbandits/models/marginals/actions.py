@@ -116,12 +116,13 @@ class ActionEffects:
     def _important(self, kept: BoolArray, single: BoolArray) -> BoolArray:
         """Return a mask (m, b) of products that fit: the `single` ones of `kept`, and the most important.
 
-        The importance of a product is its mean square over uniform contexts and all actions. It depends on
-        public numbers alone. Products of equal importance are kept or left out together.
+        The importance of a product is its mean square over uniform levels of all columns. It depends on
+        public numbers alone, and not on which actions there are. Products of equal importance are kept or
+        left out together.
         """
         tables = [np.ones((1, 1)), *self.effects.tables]
         squares = np.concatenate([(table**2).mean(axis=0) for table in tables])
-        importance = np.round(np.outer(squares, (self.basis.table**2).mean(axis=0)), 9)
+        importance = np.round(np.outer(squares, self.basis.squares), 9)
         values, counts = np.unique(importance[kept & ~single], return_counts=True)
         fits = counts[::-1].cumsum() <= self._room - int((kept & single).sum())
         least = values[::-1][fits].min(initial=np.inf)
@@ -140,6 +141,12 @@ class ActionEffects:
             if len(term.columns) == 1 and self.effects.ordered[term.columns[0]]:
                 found[term.start + 2 : term.stop] = False
         return found
+
+    def places_in(self, wider: "ActionEffects") -> IntArray:
+        """Return the index (J,) of each weight among those of `wider`, which has more actions at the end."""
+        width = wider.basis.table.shape[1]
+        own, theirs = (i * width + j for i, j in (self._index, wider._index))
+        return np.asarray(np.searchsorted(theirs, own), dtype=np.int64)
 
     @property
     def n_weights(self) -> int:
