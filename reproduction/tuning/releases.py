@@ -508,6 +508,8 @@ ELSEWHERE = {
         "central.logged.calibration.ANSWER_SPREAD",
         "central.logged.calibration.NOTHING_TO_LEARN",
         "central.logged.contexts.LARGEST_RATE",
+        "central.logged.evaluation.RARER",
+        "central.logged.evaluation.SURE",
         "central.logged.estimator.SIGNAL_VARIANCE",
         "central.logged.estimator.NOISE_VARIANCE",
         "central.logged.logged_table.HISTOGRAM_SHARE",

@@ -98,6 +98,8 @@ ELSEWHERE = {
         "GPTuning",
         "NothingReleased",
         "NothingToLearn",
+        "PrivateValue",
+        "PrivateValues",  # tests/central/logged/test_evaluation.py
         "PublishedCells",  # tests/central/logged/test_policy.py
         "PublishedFunction",
         "PublishedPosterior",  # tests/central/test_published_posterior.py

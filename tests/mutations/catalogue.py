@@ -1064,10 +1064,71 @@ MUTATIONS = (
         "learn: an interrupted run is charged once more when it is repeated",
         (
             "central/logged/once.py",
-            'charge_id=f"learn:{run.name}"',
-            'charge_id=f"learn:{secrets.token_hex(16)}"',
+            'charge = f"{work.purpose}:{run.name}"',
+            'charge = f"{work.purpose}:{secrets.token_hex(16)}"',
         ),
         tests="tests/cli/test_central_commands.py",
+    ),
+    _bug(
+        "evaluated numbers that are not cut",
+        "evaluate: a term beyond its bound moves the sums by more than the noise covers",
+        (
+            "privacy/moments.py",
+            "np.rint(np.clip(values, -0.5, 0.5) * 2.0**self.bits)",
+            "np.rint(values * 2.0**self.bits)",
+        ),
+        ("privacy/moments.py", "        cut = np.clip(cut, -half, half)\n", ""),
+        tests="tests/privacy/test_moments.py::test_values_outside_are_cut_and_nan_is_refused",
+    ),
+    _bug(
+        "an inverse propensity that is not cut",
+        "evaluate: weights above the stated bound, which the statement says are cut",
+        (
+            "central/logged/evaluation.py",
+            "np.minimum(1.0 / chance[some], self.weight)",
+            "1.0 / chance[some]",
+        ),
+        tests="tests/central/logged/test_evaluation.py",
+    ),
+    _bug(
+        "an interval without the noise",
+        "evaluate: intervals of a private value hold sampling only, and miss the truth far too often",
+        (
+            "central/logged/evaluation.py",
+            "drawn = parts.sum(axis=1) + count**2",
+            "drawn = 0.0 * count",
+        ),
+        tests="tests/central/logged/test_evaluation.py::test_values_and_differences_are_consistent_and_carry_the_noise",
+    ),
+    _bug(
+        "one number's noise for all values",
+        "evaluate: a person moves the arm's value, the policy's and the difference, with noise for one",
+        (
+            "privacy/moments.py",
+            "return float(numbers * (1 << bits))",
+            "return float(1 << bits)",
+        ),
+        tests="tests/privacy/test_moments.py",
+    ),
+    _bug(
+        "a count that is not free",
+        "evaluate: a person's weight in the count is more than the noise on sums and squares hides",
+        (
+            "privacy/moments.py",
+            "return self.numbers * steps // 4",
+            "return self.numbers * steps // 2",
+        ),
+        tests="tests/privacy/test_moments.py",
+    ),
+    _bug(
+        "an evaluated person for each row",
+        "evaluate: a person with several rows moves the sums several times",
+        (
+            "central/logged/evaluation.py",
+            "        if self._owners is None:\n            return terms\n",
+            "        if self._owners is None or rows.size:\n            return terms\n",
+        ),
+        tests="tests/central/logged/test_evaluation.py",
     ),
     _bug(
         "any run may finish another",
@@ -1089,7 +1150,7 @@ MUTATIONS = (
         ),
         (
             "central/logged/once.py",
-            "        _known(published, run)\n        if ledger is not None:\n",
+            "        _known(released, run)\n        if ledger is not None:\n",
             "        if ledger is not None and not run.release:\n",
         ),
         tests="tests/cli/test_central_commands.py",
@@ -1098,9 +1159,9 @@ MUTATIONS = (
         "rows outside the fingerprint",
         "learn: the same options on a changed table pass for the same run",
         (
-            "central/logged/logged_table.py",
-            "for name, values in sorted(self._rows.items()):",
-            "for name, values in sorted(self.rows.items())[:0]:",
+            "central/logged/rows.py",
+            "for name, values in sorted(rows.items()):",
+            "for name, values in sorted(rows.items())[:0]:",
         ),
         tests="tests/cli/test_central_commands.py",
     ),
@@ -1551,8 +1612,8 @@ MUTATIONS = (
         "the second table that is learned from is free",
         (
             "central/logged/once.py",
-            'charge_id=f"learn:{run.name}"',
-            'charge_id=f"learn:{account}"',
+            'charge = f"{work.purpose}:{run.name}"',
+            'charge = f"{work.purpose}:{account}"',
         ),
         tests="tests/cli/test_central_commands.py::test_the_ledger_pays_once_for_all_of_it",
     ),
@@ -4011,7 +4072,7 @@ MUTATIONS = (
         "a fingerprint without a key",
         "whoever reads the notes of a run can test which table it learned from",
         (
-            "central/logged/logged_table.py",
+            "central/logged/rows.py",
             "digest = hmac.new(key, ",
             'digest = hmac.new(b"", ',
         ),

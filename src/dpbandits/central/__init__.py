@@ -10,6 +10,7 @@
 - `LoggedTable`: logged bandit data with contexts and arms, or the data that a TOML file describes.
 - `publish_once`: learns from a `LoggedTable` and returns a `PublishedTable`. It charges the privacy budget
   and draws noise only once, also if it is interrupted and run again.
+- `evaluate`: private values of published policies on another log, once, as `PrivateValues`.
 - `ContextLaw`: the distribution of contexts, and its source, for `ExploreThenCommit` and `LoggedTable`.
 
 `central.published` holds algorithms as printed in papers. Names load on first use, so that importing one
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from dpbandits.central.gp_bandit import GPBandit, GPTuning
     from dpbandits.central.logged.calibration import ExpectedError
     from dpbandits.central.logged.contexts import ContextLaw
+    from dpbandits.central.logged.evaluation import PrivateValue, PrivateValues
     from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
-    from dpbandits.central.logged.once import publish_once
+    from dpbandits.central.logged.once import evaluate, publish_once
     from dpbandits.central.logged.policy import Answer, ExploreThenCommit, ExploreTuning
     from dpbandits.central.logged.rows import Shard
     from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
@@ -44,12 +46,15 @@ __all__ = [
     "LoggedTable",
     "NothingReleased",
     "NothingToLearn",
+    "PrivateValue",
+    "PrivateValues",
     "PublishedCells",
     "PublishedFunction",
     "PublishedPosterior",
     "PublishedTable",
     "Shard",
     "default_blocks",
+    "evaluate",
     "growing_blocks",
     "publish_once",
     "uniform_decision_sets",
@@ -61,7 +66,8 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.logged.calibration": ("ExpectedError",),
         "dpbandits.central.logged.contexts": ("ContextLaw",),
         "dpbandits.central.logged.logged_table": ("LoggedTable", "PublishedTable"),
-        "dpbandits.central.logged.once": ("publish_once",),
+        "dpbandits.central.logged.evaluation": ("PrivateValue", "PrivateValues"),
+        "dpbandits.central.logged.once": ("evaluate", "publish_once"),
         "dpbandits.central.logged.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
         "dpbandits.central.logged.rows": ("Shard",),
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),

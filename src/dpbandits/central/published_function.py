@@ -74,6 +74,10 @@ class PublishedFunction(Seen, ABC):
     def choose(self, contexts: Any) -> IntArray:
         """Return the indices (n,) of the choices with the highest mean."""
 
+    @abstractmethod
+    def means(self, people: FloatArray) -> FloatArray:
+        """Return expected rewards (n, K) of all choices for encoded contexts (n, d), without deviations."""
+
     @property
     def arms(self) -> tuple[Label, ...]:
         """Labels of the arms; empty without a menu."""
@@ -316,6 +320,10 @@ class PublishedCells(PublishedFunction):
         cells = self._cells(contexts)
         return np.where(cells < 0, -1, self._best[cells])
 
+    def means(self, people: FloatArray) -> FloatArray:
+        """See `PublishedFunction.means`."""
+        return self._mean[self.contexts.locate(people, name="contexts")]
+
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation (n,) at encoded contexts (n, d) with arms in the last column."""
         cells, arms = self.contexts.locate(points[:, :-1], name="contexts"), points[:, -1].astype(np.int64)
@@ -506,17 +514,37 @@ class PublishedPosterior(PublishedFunction):
         """
         if self.menu is not None and isinstance(self.features, ActionFeatures):
             people, known = self.menu.readable(contexts)
-            mean = np.where(known[:, None], self._outcomes(people), np.nan)
+            mean = np.where(known[:, None], self.means(people), np.nan)
             return self.best_of(mean) if self.menu.actions is None else self._best_actions(contexts, mean)
         return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
 
-    def _outcomes(self, people: FloatArray) -> FloatArray:
-        """Return the mean outcomes (n, K) of all actions for encoded contexts (n, d), without deviations."""
-        weights = self.features.of_actions(self.posterior.mean)  # type: ignore[attr-defined]
-        found = np.empty((len(people), len(weights)))
-        for start in range(0, len(people), _PEOPLE_AT_ONCE):
-            rows = slice(start, start + _PEOPLE_AT_ONCE)
-            found[rows] = self.features.base(people[rows]) @ weights.T  # type: ignore[attr-defined]
+    def means(self, people: FloatArray) -> FloatArray:
+        """See `PublishedFunction.means`.
+
+        Raises:
+            InvalidData: The function is of points.
+        """
+        if self.menu is None:
+            raise InvalidData("means: the function has no contexts and arms")
+        features, count = self.features, self.menu.n_arms
+        weights = None
+        if isinstance(features, ActionFeatures):
+            weights = features.of_actions(self.posterior.mean)
+        elif isinstance(features, ArmFeatures):
+            weights = self.posterior.mean.reshape(count, -1)
+        found = np.empty((len(people), count))
+        at_once = _PEOPLE_AT_ONCE if weights is not None else max(1, _PEOPLE_AT_ONCE // count)
+        for start in range(0, len(people), at_once):
+            some = people[start : start + at_once]
+            if weights is not None:
+                found[start : start + at_once] = features.base(some) @ weights.T  # type: ignore[attr-defined]
+            else:
+                own = np.tile(np.arange(count, dtype=np.float64), len(some))
+                points = np.column_stack([np.repeat(some, count, axis=0), own])
+                mean, _ = self.posterior.predict_function(
+                    features, points, weight_variance=self.weight_variance
+                )
+                found[start : start + at_once] = mean.reshape(-1, count)
         return self.reward_range.from_centred(found)
 
     def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:

@@ -12,7 +12,6 @@ which charges a ledger and publishes once.
 """
 
 import hashlib
-import hmac
 import json
 import os
 import secrets
@@ -50,6 +49,7 @@ from dpbandits.central.logged.policy import (
     ReleaseName,
     release_for,
 )
+from dpbandits.central.logged.rows import digest_of_rows
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
@@ -203,6 +203,7 @@ class LoggedTable:
         lengthscale: Lengthscale of the kernel, as a share of each range.
         release: "features" or "marginals", see `ExploreTuning.release`; None chooses by `release_for`.
         logged: How the actions of a grid were drawn, see `ExploreTuning.logged`; None for arms.
+        by_coins: True if public coins drew the arms, by the numbers of the rows.
     """
 
     columns: LogColumns
@@ -218,6 +219,7 @@ class LoggedTable:
     lengthscale: float = LENGTHSCALE
     release: ReleaseName | None = None
     logged: Logged | None = None
+    by_coins: bool = False
 
     @cached_property
     def context_cells(self) -> CellMeasure:
@@ -427,6 +429,7 @@ class LoggedTable:
             lengthscale=lengthscale,
             release=release,
             logged=logged,
+            by_coins=drawn is not None,
         )
 
     @classmethod
@@ -544,16 +547,7 @@ class LoggedTable:
             public["people"] = [self.menu.contexts.to_config(), self.menu.arms.to_config()]
         if self.logged is None:
             del public["columns"]["actions"]  # fingerprints of arms are those of earlier versions
-        digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
-        for name, values in sorted(self._rows.items()):
-            for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
-                if isinstance(part, np.ndarray):
-                    data: Any = np.ascontiguousarray(part).ravel().view(np.uint8)  # no copy
-                else:
-                    data = json.dumps(part).encode()
-                digest.update(f"\n{name} {len(data)}\n".encode())
-                digest.update(data)
-        return digest.hexdigest()
+        return digest_of_rows(key, public, self._rows)
 
     def publish(
         self,

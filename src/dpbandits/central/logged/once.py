@@ -1,13 +1,13 @@
-"""Learning from a table once: one charge, one draw of noise and one folder, also after interruptions.
+"""Learning from a log, or evaluating policies on it, once: one charge, one draw of noise and one folder.
 
-The public folder OUT has a companion OUT.private, of mode 0700. It contains a secret key and, computed with
-the key, the fingerprint of table and options, which distinguishes a repetition of this run from another run.
-Nobody else may read OUT.private, since the key allows testing guesses of the table. The steps are, each on
-disk before the next:
+This also holds after interruptions. The public folder OUT has a companion OUT.private, of mode 0700. It
+contains a secret key and, computed with the key, the fingerprint of table and options, which distinguishes a
+repetition of this run from another run. Nobody else may read OUT.private, since the key allows testing
+guesses of the table. The steps are, each on disk before the next:
 
 1. The run gets a random name, stored in OUT.private.
 2. The ledger's account pays for everything at once, under that name. The charge holds the certificates of
-   the context histogram and the release; a bare account is charged the promise. See `cost_of_publishing`.
+   everything that is drawn; a bare account is charged the promise. See `cost_of_publishing`.
 3. Noise is drawn, and all files of the release are written to OUT.private/release.
 4. The ledger witnesses the release's digest under that name, and OUT.private records it.
 5. OUT.private/release is renamed to OUT.
@@ -26,22 +26,28 @@ there is a ledger, only one of two copies of OUT.private reaches step 5.
 import json
 import secrets
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
-from dpbandits.budget import Account
+from dpbandits.budget import Account, Cost
+from dpbandits.central.logged.evaluation import Evaluation, Method, PrivateValues
 from dpbandits.central.logged.logged_table import (
     LoggedTable,
     PublishedTable,
     is_taken,
 )
+from dpbandits.central.published_function import PublishedFunction
+from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.moments import NoiseLaw
 from dpbandits.privacy.sentences import one_copy
 from dpbandits.state.files import (
     locked,
@@ -53,7 +59,42 @@ from dpbandits.state.files import (
 )
 from dpbandits.state.witness import witness_of
 
-__all__ = ["folder_of_run", "publish_once"]
+__all__ = ["evaluate", "folder_of_run", "publish_once"]
+
+
+class Released(Protocol):
+    """Result of a run: public, and written to a folder."""
+
+    @property
+    def release_id(self) -> str:
+        """Digest of the release."""
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return the files of the folder, by name."""
+
+
+R = TypeVar("R", bound=Released)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(Generic[R]):
+    """A release that is to be made once.
+
+    Args:
+        purpose: Word with which the charge's id begins.
+        fingerprint: Function from a secret key to a digest of data and arguments.
+        cost: Function that returns the cost of `draw`.
+        draw: Function that draws noise and returns the release.
+        load: Function that reads a folder which holds `to_files()` of a release.
+        witnessed: Function that changes the guarantee of a release by another function.
+    """
+
+    purpose: str
+    fingerprint: Callable[[bytes], str]
+    cost: Callable[[], Cost]
+    draw: Callable[[], R]
+    load: Callable[[Path], R]
+    witnessed: Callable[[R, Callable[[Guarantee], Guarantee]], R]
 
 
 @worded
@@ -82,30 +123,102 @@ def publish_once(
             is lost.
         ForkedState: Another copy of OUT.private has made its release.
     """
-    ledger = witness_of(account)
     log.covered(privacy, uniform_contexts=uniform_contexts)
+    options: dict[str, Any] = {"horizon": horizon, "bound": bound, "uniform_contexts": uniform_contexts}
+    told = {**options, "account": None if account is None else account.name}
+    work = Work(
+        purpose="learn",
+        fingerprint=lambda key: log.fingerprint(key, privacy, **told),
+        cost=lambda: log.cost(privacy, **options),
+        draw=lambda: log.publish(privacy, **options),
+        load=PublishedTable.load,
+        witnessed=lambda table, change: replace(
+            table, function=table.function.under(change(table.function.guarantee))
+        ),
+    )
+    return released_once(work, directory, account=account)
+
+
+@worded
+def evaluate(
+    policies: PublishedFunction | Mapping[str, PublishedFunction],
+    log: LoggedTable,
+    directory: str | PathLike[str],
+    privacy: JointDP,
+    *,
+    against: Label,
+    method: Method = "doubly_robust",
+    largest_weight: float | None = None,
+    law: NoiseLaw | None = None,
+    account: Account | None = None,
+) -> PrivateValues:
+    """Release the values of published policies on a log once, or continue this run where it was interrupted.
+
+    The log should be of people from whom no policy was learned. Otherwise values are too high, and the
+    promises of both releases add up.
+
+    Args:
+        policies: A published policy, or several by name. Each further one makes the noise larger.
+        log: Log of contexts and arms with known propensities; see `LoggedTable.of_people`.
+        directory: Folder OUT for the values; missing, empty, or written by the same run.
+        privacy: Promise. Of each person's rows the first `rounds_per_user` count.
+        against: Label of the constant arm with which policies are compared.
+        method: "doubly_robust", which predicts rewards by the first policy, or "ips".
+        largest_weight: Public bound M of inverse propensities; default: the number of arms, or twice that if
+            the log has propensities. Rows with larger inverse propensities count less, which hides what rare
+            arms earn. Noise is in proportion to M.
+        law: Law of the noise, "laplace" or "gaussian"; None for the smaller noise. If an account pays for
+            several releases, Gaussian noise may use much less of it.
+        account: Account that is charged before noise is drawn.
+
+    Raises:
+        InvalidParameter: Arguments do not fit, or the folder belongs to another run; nothing was charged.
+        BudgetExceeded, StateError, ForkedState: As for `publish_once`.
+    """
+    work = Evaluation(
+        policies={"policy": policies} if isinstance(policies, PublishedFunction) else policies,
+        log=log,
+        privacy=privacy,
+        against=against,
+        method=method,
+        largest_weight=largest_weight,
+        law=law,
+    )
+    account_name = None if account is None else account.name
+    run: Work[PrivateValues] = Work(
+        purpose="evaluate",
+        fingerprint=lambda key: work.fingerprint(key, account=account_name),
+        cost=work.cost,
+        draw=work.release,
+        load=PrivateValues.load,
+        witnessed=lambda values, change: values.under(change(values.guarantee)),
+    )
+    return released_once(run, directory, account=account)
+
+
+def released_once(work: Work[R], directory: str | PathLike[str], *, account: Account | None) -> R:
+    """Make a release in a folder, or continue it where it was interrupted; see the module for the steps."""
+    ledger = witness_of(account)
     out = Path(directory).resolve()
     private = folder_of_run(out)
     if is_taken(out) and not (private / _RUN).is_file():
         raise InvalidParameter(_OTHER_RUN)
     private_folder(private, what="the folder of the run")
     with locked(private / "lock", wait=False):
-        options: dict[str, Any] = {"horizon": horizon, "bound": bound, "uniform_contexts": uniform_contexts}
-        told = {**options, "account": None if account is None else account.name}
         run = _Run.read(private)
         if run is None:
             run = _Run(secrets.token_hex(16), secrets.token_hex(32))
-            run = replace(run, same=log.fingerprint(bytes.fromhex(run.key), privacy, **told))
+            run = replace(run, same=work.fingerprint(bytes.fromhex(run.key)))
             run.write(private)
-        elif not secrets.compare_digest(run.same, log.fingerprint(bytes.fromhex(run.key), privacy, **told)):
+        elif not secrets.compare_digest(run.same, work.fingerprint(bytes.fromhex(run.key))):
             raise InvalidParameter(_OTHER_RUN)
         if is_taken(out):
             if not run.release:  # the folder has other content: this run has not made its release yet
                 raise InvalidParameter(_OTHER_RUN)
-            return _known(PublishedTable.load(out), run)
+            return _known(work.load(out), run)
         staged = private / "release"
-        published = _complete_release(staged)
-        if published is None:
+        released = _complete_release(work, staged)
+        if released is None:
             if run.release or (ledger is not None and ledger.last(run.name) is not None):
                 raise StateError(
                     f"this run has made its release, and its folder is gone: restore it. To make another, at "
@@ -113,23 +226,23 @@ def publish_once(
                 )
             if account is not None:
                 try:
-                    cost = log.cost(privacy, **options)
-                    account.ledger.charge(account.name, charge_id=f"learn:{run.name}", cost=cost)
+                    charge = f"{work.purpose}:{run.name}"
+                    account.ledger.charge(account.name, charge_id=charge, cost=work.cost())
                 except (BudgetExceeded, InvalidParameter):
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise
             shutil.rmtree(staged, ignore_errors=True)
-            published = log.publish(privacy, **options)
+            released = work.draw()
             if ledger is not None:
-                published = _witnessed(published)
-            write_folder(staged, published.to_files())
-        _known(published, run)
+                released = work.witnessed(released, _witnessed)
+            write_folder(staged, released.to_files())
+        _known(released, run)
         if ledger is not None:
-            ledger.advance(run.name, position=1, digest=published.release_id)
-        replace(run, release=published.release_id).write(private)
+            ledger.advance(run.name, position=1, digest=released.release_id)
+        replace(run, release=released.release_id).write(private)
         replace_durably(staged, out)
         sync_directory(private)
-    return published
+    return released
 
 
 def folder_of_run(out: Path) -> Path:
@@ -172,23 +285,21 @@ class _Run:
         replace_durably(unfinished, private / _RUN)
 
 
-def _complete_release(staged: Path) -> PublishedTable | None:
+def _complete_release(work: Work[R], staged: Path) -> R | None:
     """Return the release in a folder that was written before an interruption; None if it is incomplete."""
     with suppress(CorruptState):
-        return PublishedTable.load(staged)
+        return work.load(staged)
     return None
 
 
-def _known(published: PublishedTable, run: _Run) -> PublishedTable:
-    if run.release not in ("", published.release_id):
+def _known(released: R, run: _Run) -> R:
+    if run.release not in ("", released.release_id):
         raise CorruptState("the folder holds another release than the one that this run has made")
-    return published
+    return released
 
 
-def _witnessed(published: PublishedTable) -> PublishedTable:
-    """Return a copy whose statement says that the ledger lets only one copy of the run continue."""
-    found = published.function.guarantee
+def _witnessed(found: Guarantee) -> Guarantee:
+    """Return a guarantee that says that the ledger lets only one copy of the run continue."""
     unchecked = one_copy(witnessed=False)
     stated = (one_copy(witnessed=True) if one == unchecked else one for one in found.assumptions)
-    function = published.function.under(replace(found, assumptions=tuple(stated)))
-    return replace(published, function=function)
+    return replace(found, assumptions=tuple(stated))

@@ -4,10 +4,13 @@ A shard has raw statistics and no mechanism. Shards of one `ExploreThenCommit` a
 so any division of the rows among shards gives the same sums, bit for bit.
 """
 
+import hashlib
+import hmac
+import json
 import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -35,7 +38,7 @@ from dpbandits.state import State, read_state, write_state
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.owners import Owners, first_rows
 
-__all__ = ["CellRules", "RowRules", "Shard", "check_cells", "one_row", "reference_of"]
+__all__ = ["CellRules", "RowRules", "Shard", "check_cells", "digest_of_rows", "one_row", "reference_of"]
 
 _KIND = "central.ExploreThenCommit.shard"
 _USER_NAMES = {"salt": "salt", "users": "user_digests", "taken": "user_rows"}
@@ -75,6 +78,26 @@ def one_row(context: ArrayLike) -> FloatArray:
     if rows.ndim != 2 or len(rows) != 1:
         raise InvalidData(f"context: expected one, of shape (d,), got shape {rows.shape}")
     return rows
+
+
+def digest_of_rows(key: bytes, public: Mapping[str, Any], rows: Mapping[str, Any]) -> str:
+    """Return a digest, under a secret key, of public arguments and of every column of a log.
+
+    Args:
+        key: Secret key. With it and the digest anyone can test guesses of the rows.
+        public: Public arguments, ready for JSON.
+        rows: Columns by name: arrays, `Owners`, or None.
+    """
+    digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
+    for name, values in sorted(rows.items()):
+        for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
+            if isinstance(part, np.ndarray):
+                data: Any = np.ascontiguousarray(part).ravel().view(np.uint8)  # no copy
+            else:
+                data = json.dumps(part).encode()
+            digest.update(f"\n{name} {len(data)}\n".encode())
+            digest.update(data)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

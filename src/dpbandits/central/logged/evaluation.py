@@ -1,0 +1,428 @@
+"""Private evaluation of published policies on a log with known propensities: values with intervals, once.
+
+The log has contexts x, arms a, rewards and propensities p, the chances with which the arms were drawn. Let z
+be the reward scaled to [0, 1], and w = min(1/p, M) with a public bound M. Let m(x, a) be the prediction of
+the first policy, cut to [0, 1]. Suppose that a policy chooses arm c at x. Then a row has this term t:
+
+| method | term t |
+|---|---|
+| `ips`, inverse propensity | 1/2 + w 1[a = c] (z - 1/2) |
+| `doubly_robust` | m(x, c) + w 1[a = c] (z - m(x, a)) |
+
+If 1/p <= M always, the mean of t is the policy's value, for any m. Rows with a larger 1/p count less, and the
+mean moves to 1/2 or to m.
+
+**Bounds.** w >= 1, and m and z lie in [0, 1]. So |t - 1/2| is at most M/2 by `ips`, and at most M - 1/2 by
+`doubly_robust`. The difference of the terms of two policies is at most M/2 or M in size. If only one policy
+chose c = a, it is m(x, c) + w (z - m(x, c)) - m(x, c'). This lies between -w and w.
+
+**A person's numbers** are the means, over the person's rows that count, of the terms of a constant arm, of
+each policy and of each difference, divided by twice their bounds. So they lie in [-1/2, 1/2] however many
+rows there are, and `privacy.moments` has the sensitivity: a person is replaced. Numbers depend on the
+person's own rows and public values only. Rows count if all their cells can be read, among the first k of
+the person.
+
+**Estimates.** Values are means over persons. With S, W and n the released sums, squares and count, the mean
+is S/n and its sampling variance (W/n - (S/n)^2)/n. The noise of S and of n adds its own variance. Values and
+differences are made consistent by least squares with weights from the noise, which costs no privacy.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._reading import json_object, reading
+from dpbandits._seen import Seen, said
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.budget import Cost, cost_of_guarantee
+from dpbandits.central.logged.evaluation_statement import Evaluated, evaluation_guarantee
+from dpbandits.central.logged.logged_table import LoggedTable
+from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.published_function import PublishedFunction
+from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.moments import MomentRelease, NoiseLaw, ReleasedMoments
+from dpbandits.privacy.noise import NoiseSource, SecureNoise
+from dpbandits.tables.owners import Owners, first_rows
+
+__all__ = ["Evaluation", "Method", "PrivateValue", "PrivateValues"]
+
+Method = Literal["doubly_robust", "ips"]
+
+RARER = 2.0
+"""Default bound M over the number of arms, if rows have propensities; it is 1 without them.
+
+With it an arm may have half its uniform chance before its rows count less (as `WEIGHTED_BOUND` in learning).
+"""
+
+SURE = 4.0
+"""Least number of noise deviations by which the released count must exceed zero for values to be given."""
+
+_AT_ONCE = 1 << 14
+"""Number of rows whose predictions are in memory at the same time."""
+
+_FORMAT = 1
+_FILE, _STATEMENT = "evaluation.json", "guarantee.txt"
+
+
+class PrivateValue(NamedTuple):
+    """Estimated value, or difference of values, with its interval; all of it is released.
+
+    Attributes:
+        name: Name of the value, such as "policy minus always mail".
+        estimate: Mean reward, in reward units.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        noise: Standard deviation of the privacy noise in the estimate, in reward units.
+    """
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    noise: float
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PrivateValues(Seen):
+    """Released values of policies. All of it is public.
+
+    Attributes:
+        policies: Names of the policies.
+        against: Name of the constant arm with which they are compared.
+        method: Estimator.
+        largest_weight: Bound M of inverse propensities.
+        reward_range: Public range (low, high).
+        moments: Released sums, squares and count of persons.
+        guarantee: Guarantee of this release.
+    """
+
+    policies: tuple[str, ...]
+    against: str
+    method: Method
+    largest_weight: float
+    reward_range: RewardRange
+    moments: ReleasedMoments
+    guarantee: Guarantee
+
+    def values(self, *, level: float = 0.95) -> tuple[PrivateValue, ...]:
+        """Return the value of the constant arm, of each policy, and each policy's difference from the arm.
+
+        Args:
+            level: Nominal coverage of the intervals, which include sampling and privacy noise.
+        """
+        if not 0.0 < level < 1.0:
+            raise InvalidParameter("level: expected a number in (0, 1)")
+        size, found = len(self.policies), self.moments
+        width, names = self.reward_range.width, _names(self.policies, self.against)
+        values, differences = _bounds(self.method, self.largest_weight)
+        spans = width * 2.0 * np.array([values] * (1 + size) + [differences] * size)
+        middles = np.array([self.reward_range.middle] * (1 + size) + [0.0] * size)
+        if found.people < SURE * found.people_sd or found.people < 1.0:  # as if nothing was learned
+            ends = np.array([0.5 * width] * (1 + size) + [width] * size)
+            rows = zip(names, middles, middles - ends, middles + ends, ends, strict=True)
+            return tuple(PrivateValue(name, *map(float, row)) for name, *row in rows)
+        means = np.array(found.sums) / found.people
+        squares = np.array(found.squares) / found.people
+        noise = spans * found.sum_sd / found.people
+        # Entry (i, j): weight of observation j in the consistent estimate i; columns: arm, then policies.
+        design = np.vstack([np.eye(1 + size), np.eye(1 + size)[1:] - np.eye(1 + size)[:1]])
+        scaled = design / noise[:, None]
+        weights = design @ np.linalg.pinv(scaled) / noise
+        centred = weights @ (spans * means)
+        sampling = spans**2 * np.maximum(squares - means**2, 0.0) / found.people
+        parts = (weights * noise) ** 2
+        count = centred * found.people_sd / found.people
+        drawn = parts.sum(axis=1) + count**2
+        total = np.maximum(sampling + drawn, np.finfo(np.float64).tiny)
+        # Cornish-Fisher: Laplace noise has excess kurtosis 3, and cumulants of independent parts add up
+        fourth = 3.0 * ((parts**2).sum(axis=1) + count**4) if found.law == "laplace" else 0.0 * total
+        z = NormalDist().inv_cdf(0.5 * (1.0 + level))
+        reach = np.sqrt(total) * (z + fourth / total**2 * (z**3 - 3.0 * z) / 24.0)
+        estimates = middles + centred
+        rows = zip(names, estimates, estimates - reach, estimates + reach, np.sqrt(drawn), strict=True)
+        return tuple(PrivateValue(name, *map(float, row)) for name, *row in rows)
+
+    def __str__(self) -> str:
+        limit = f"{self.largest_weight:g}"
+        head = (
+            f"{self.method}, mean over about {self.moments.people:.0f} persons, 95% intervals with sampling "
+            f"and privacy noise. Inverse propensities above {limit} count as {limit}."
+        )
+        return "\n".join([head, *map(str, self.values())])
+
+    def __repr__(self) -> str:
+        promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
+        return said(self, **promise, policies=len(self.policies))
+
+    def under(self, guarantee: Guarantee) -> Self:
+        """Return a copy with another guarantee."""
+        return replace(self, guarantee=guarantee)
+
+    def to_files(self) -> dict[str, bytes]:
+        """Return `evaluation.json` and `guarantee.txt`, by name; both are public."""
+        fields = {
+            "format": _FORMAT,
+            "policies": self.policies,
+            "against": self.against,
+            "method": self.method,
+            "largest_weight": self.largest_weight,
+            "reward_range": self.reward_range.to_config(),
+            "moments": self.moments._asdict(),
+            "guarantee": json.loads(self.guarantee.to_json()),
+        }
+        statement = f"{self.guarantee.explain()}\n\n\n{self.guarantee.annex()}\n"
+        return {
+            _FILE: f"{json.dumps(fields, allow_nan=False)}\n".encode(),
+            _STATEMENT: statement.encode(),
+        }
+
+    @property
+    def release_id(self) -> str:
+        """Digest of `evaluation.json`."""
+        return hashlib.sha256(self.to_files()[_FILE]).hexdigest()
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a folder that `evaluate` wrote.
+
+        Raises:
+            CorruptState: The file is missing or damaged.
+        """
+        try:
+            data = (Path(directory) / _FILE).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise CorruptState(f"the folder lacks {_FILE}: expected a folder written by evaluate") from None
+        with reading(_FILE, CorruptState):
+            fields = json_object(data.decode(), _FILE, CorruptState)
+            if fields["format"] != _FORMAT:
+                raise CorruptState("the evaluation was written in another version of the format")
+            moments = fields["moments"]
+            parts = {name: tuple(map(float, moments[name])) for name in ("sums", "squares")}
+            read = cls(
+                policies=tuple(map(str, fields["policies"])),
+                against=str(fields["against"]),
+                method=_checks.one_of(fields["method"], get_args(Method), name="method"),  # type: ignore[arg-type]
+                largest_weight=_checks.number(fields["largest_weight"], name="largest_weight"),
+                reward_range=RewardRange.from_config(fields["reward_range"]),
+                moments=ReleasedMoments(**moments | parts),
+                guarantee=Guarantee.from_json(json.dumps(fields["guarantee"])),
+            )
+            read.values()
+        return read
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Evaluation:
+    """Terms of a private evaluation, checked before anything is charged or drawn. It holds raw data.
+
+    Args:
+        policies: Published policies by name.
+        log: Log with contexts and arms, of people from whom no policy was learned.
+        privacy: Promise. `rounds_per_user` is the number k of a person's rows that count.
+        against: Label of the constant arm with which policies are compared.
+        method: Estimator; see the module.
+        largest_weight: Public bound M of inverse propensities. Default: K arms if the log has no column of
+            propensities, else `RARER` times K.
+        law: Law of the noise; None for the smaller noise. If an account pays for several releases, Gaussian
+            noise may use much less of it.
+        noise: Noise source.
+
+    Raises:
+        InvalidParameter: A policy has other contexts or arms than the log, or arguments do not fit.
+    """
+
+    policies: Mapping[str, PublishedFunction]
+    log: LoggedTable
+    privacy: JointDP
+    against: Label
+    method: Method = "doubly_robust"
+    largest_weight: float | None = None
+    law: NoiseLaw | None = None
+    noise: NoiseSource | None = None
+
+    def __post_init__(self) -> None:
+        menu, privacy = self.log.menu, self.privacy
+        _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
+        _checks.one_of(self.method, get_args(Method), name="method")
+        if self.law is not None:
+            _checks.one_of(self.law, get_args(NoiseLaw), name="law")
+        if menu is None or menu.actions is not None:
+            raise InvalidParameter(
+                "evaluate: is for logs with contexts= and arms=, not for numbers to choose"
+            )
+        if self.log.by_coins:  # a row more would change the arms that are drawn for later rows
+            raise InvalidParameter("evaluate: the log needs a column with the arms that were given")
+        if not self.policies:
+            raise InvalidParameter("policies: expected at least one")
+        for name, policy in self.policies.items():
+            own = _checks.an(policy, PublishedFunction, name=str(name), pass_="a published policy").menu
+            if own is None or (own.contexts, own.arms.labels) != (menu.contexts, menu.arms.labels):
+                raise InvalidParameter(f"policy {name}: its contexts or arms are not those of the log")
+        if menu.cells([self.against])[0] < 0:
+            raise InvalidParameter(f"against: expected one of the {menu.n_arms} arms")
+        if self.log.columns.user is None and privacy.rounds_per_user > 1:
+            raise InvalidParameter("several rows of a person need user=, the column with the persons' ids")
+        if self.weight < 1.0 or not math.isfinite(self.weight):
+            raise InvalidParameter("largest_weight: expected a number of at least 1")
+        self.mechanism  # noqa: B018 - raises before any data if no noise fits the promise
+
+    @property
+    def weight(self) -> float:
+        """Bound M of inverse propensities."""
+        if self.largest_weight is not None:
+            return _checks.number(self.largest_weight, name="largest_weight")
+        arms = float(len(self.log.arms or ()))
+        return arms if self.log.columns.propensity is None else RARER * arms
+
+    @cached_property
+    def mechanism(self) -> MomentRelease:
+        """Mechanism of the release."""
+        source = SecureNoise() if self.noise is None else self.noise
+        return MomentRelease.planned(
+            self.privacy.epsilon,
+            self.privacy.delta,
+            source,
+            numbers=1 + 2 * len(self.policies),
+            law=self.law,
+        )
+
+    @cached_property
+    def _owners(self) -> Owners | None:
+        users = self.log.rows["users"]
+        return None if users is None else Owners.of(users, count=len(users))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Guarantee of the release."""
+        facts = Evaluated(
+            user_ids=self.log.columns.user is not None,
+            weighted=self.log.columns.propensity is not None,
+            policies=len(self.policies),
+            largest_weight=self.weight,
+        )
+        return evaluation_guarantee(self.privacy, self.mechanism, facts)
+
+    def cost(self) -> Cost:
+        """Return the cost of `release`, to be charged before noise is drawn."""
+        return cost_of_guarantee(self.guarantee)
+
+    def fingerprint(self, key: bytes, **told: object) -> str:
+        """Return a digest, under a secret key, of all rows, policies and arguments; see `digest_of_rows`."""
+        menu = self.log.menu
+        public = {
+            "policies": {
+                name: {file: hashlib.sha256(data).hexdigest() for file, data in policy.to_files().items()}
+                for name, policy in self.policies.items()
+            },
+            "privacy": self.privacy.to_config(),
+            "terms": [self.against, self.method, self.weight, self.law, self.log.reward_range],
+            "menu": None if menu is None else [menu.contexts.to_config(), menu.arms.to_config()],
+            "told": told,
+        }
+        return digest_of_rows(key, public, self.log.rows | {"users": self._owners})
+
+    def release(self) -> PrivateValues:
+        """Spend the promise and return the values; every call spends it again. Noise is added here."""
+        numbers = self._of_people(*self.unsafe_terms())
+        return PrivateValues(
+            policies=tuple(self.policies),
+            against=str(self.against),
+            method=self.method,
+            largest_weight=self.weight,
+            reward_range=RewardRange.of(self.log.reward_range),
+            moments=self.mechanism.release(numbers),
+            guarantee=self.guarantee,
+        )
+
+    def unsafe_terms(self) -> tuple[FloatArray, IntArray]:
+        """Return the numbers (c, J) of the c rows that count, in [-1/2, 1/2], and these rows' indices (c,).
+
+        They are raw data. The columns are the constant arm, the policies, and their differences from it.
+        """
+        log, menu = self.log, self.log.menu
+        if menu is None:  # __post_init__ has raised; for type checkers
+            raise InvalidParameter("the log has no contexts and arms")
+        points, given = np.asarray(log.rows["contexts"]), np.asarray(log.rows["actions"])
+        span, chances = RewardRange.of(log.reward_range), log.rows["propensities"]
+        rewards, counts = span.within(log.rows["rewards"])
+        chance = np.full(len(given), 1.0 / menu.n_arms) if chances is None else np.asarray(chances)
+        counts &= np.isfinite(points).all(axis=1) & (given >= 0) & (chance > 0.0) & (chance <= 1.0)
+        if self._owners is not None:
+            counts &= first_rows(self._owners.numbers, self.privacy.rounds_per_user)
+        rows = np.flatnonzero(counts)
+        against = int(menu.cells([self.against])[0])
+        found = np.empty((len(rows), 1 + 2 * len(self.policies)))
+        for start in range(0, len(rows), _AT_ONCE):
+            some = rows[start : start + _AT_ONCE]
+            scaled = (rewards[some] - span.low) / span.width
+            weights = np.minimum(1.0 / chance[some], self.weight)
+            found[start : start + _AT_ONCE] = self._terms(points[some], given[some], scaled, weights, against)
+        return found, rows
+
+    def _terms(
+        self, people: FloatArray, given: IntArray, scaled: FloatArray, weights: FloatArray, against: int
+    ) -> FloatArray:
+        """Return the numbers (n, J) of n readable rows.
+
+        Args:
+            people: Encoded contexts (n, d).
+            given: Logged arms (n,).
+            scaled: Rewards in [0, 1], (n,).
+            weights: Inverse propensities up to the bound, (n,).
+            against: Index of the constant arm.
+        """
+        span, at = RewardRange.of(self.log.reward_range), np.arange(len(people))
+        terms, predicted = [], None
+        choices = [np.full(len(people), against)]
+        for policy in self.policies.values():
+            means = policy.means(people)
+            predicted = means if predicted is None else predicted
+            choices.append(policy.best_of(means))
+        model = np.zeros((len(people), 1)) if predicted is None else predicted
+        model = np.clip((model - span.low) / span.width, 0.0, 1.0)
+        for chosen in choices:
+            if self.method == "ips":
+                terms.append(weights * (chosen == given) * (scaled - 0.5))
+            else:
+                rest = weights * (chosen == given) * (scaled - model[at, given])
+                terms.append(model[at, chosen] - 0.5 + rest)
+        values, differences = _bounds(self.method, self.weight)
+        own = np.column_stack(terms)
+        return np.column_stack([own / (2.0 * values), (own[:, 1:] - own[:, :1]) / (2.0 * differences)])
+
+    def _of_people(self, terms: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the numbers (people, J) of the persons with a row that counts."""
+        if self._owners is None:
+            return terms
+        owners = self._owners.numbers[rows]
+        counted = np.bincount(owners, minlength=len(self._owners.texts))
+        sums = np.column_stack([np.bincount(owners, part, len(counted)) for part in terms.T])
+        return sums[counted > 0] / counted[counted > 0, None]
+
+
+def _names(policies: tuple[str, ...], against: str) -> list[str]:
+    own = f"always {against}"
+    return [own, *policies, *(f"{name} minus {own}" for name in policies)]
+
+
+def _bounds(method: Method, largest_weight: float) -> tuple[float, float]:
+    """Return the bounds of a term less 1/2, and of a difference of two terms, in widths of the range."""
+    if method == "ips":
+        return 0.5 * largest_weight, 0.5 * largest_weight
+    return largest_weight - 0.5, largest_weight
