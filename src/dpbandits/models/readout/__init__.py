@@ -1,8 +1,29 @@
 """Comparison of a policy with a control from released sums, with intervals that count the noise.
 
 - `Look`, `Group`, `Metric`, `NoiseScales`: the released sums of one look, and the noise that they carry.
+- `compare_groups`: `Readings` of all looks so far; `crossed`: the look at which harm is proven.
+- `half_width`: width of an interval before any data.
 """
 
+from dpbandits.models.readout.comparing import (
+    SAMPLE_RATIO_THRESHOLD,
+    Readings,
+    ReadMetric,
+    compare_groups,
+    crossed,
+)
 from dpbandits.models.readout.sums import Group, Look, Metric, NoiseScales
+from dpbandits.models.readout.widths import half_width
 
-__all__ = ["Group", "Look", "Metric", "NoiseScales"]
+__all__ = [
+    "SAMPLE_RATIO_THRESHOLD",
+    "Group",
+    "Look",
+    "Metric",
+    "NoiseScales",
+    "ReadMetric",
+    "Readings",
+    "compare_groups",
+    "crossed",
+    "half_width",
+]

@@ -1,0 +1,386 @@
+"""Intervals of a private readout: `python -m reproduction.studies.readout --jobs 2`.
+
+The study measures how often the intervals of `dpbandits.models.readout` cover, and how wide they are. A
+policy group and a control group of a public share are read at four looks. Noise is that of the defaults, in
+its continuous form. The control's share is .1. The control spends (1, 1e-6) as Laplace noise of epsilon 1.
+The policy group spends a share of .05, as Gaussian noise of mu^2/20 or, for pure kinds, as Laplace noise of
+epsilon/20. The count of answers has the weight .3, so the sensitivity of a metric and this count is 1.3 in L1
+and sqrt(1.09) in L2.
+
+| scenario | outcomes |
+|---|---|
+| `rare` | 1% against 1.2% |
+| `revenue` | 5% buyers, Pareto amounts clipped at 500; the policy has 6% buyers |
+| `small` | 30% against 30.5% |
+| `none` | 30% in both groups |
+| `drift` | the control moves from 10% to 40% over the looks, and the policy is .02 above |
+| `adaptive` | the same drift; shares of the control .4, .2, .1, .05; effects 0, .01, .02, .04 |
+
+Every scenario, kind of noise and number of people is run `RUNS` times: multinomial outcomes, groups by
+independent coins. Rows are written as JSON. Beside ours are three crude intervals: without the noise in the
+interval, 1.96 deviations at every look, and means pooled over looks. `width_over_open` is the mean width over
+that of the usual normal interval on the same outcomes without noise. Further rows hold sample ratios, repeat
+visits and segments.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from dpbandits.models.readout import NoiseScales, half_width
+from dpbandits.models.readout.boundaries import any_number_level, planned_levels
+from dpbandits.models.readout.estimates import Contrast, Side
+from dpbandits.privacy.calibration import gaussian_mu
+
+RUNS, SEED = 20_000, 7_600_000
+LOOKS, SHARE, POLICY_SHARE, ANSWERED = 4, 0.1, 0.05, 0.3
+EPSILON, DELTA = 1.0, 1e-6
+PEOPLE = (2_000, 10_000, 100_000)
+KINDS = ("gaussian", "pure")
+SCENARIOS = ("rare", "revenue", "small", "none", "drift", "adaptive")
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "readout.json"
+
+L1, L2 = 1.0 + ANSWERED, float(np.hypot(1.0, ANSWERED))
+CONTROL = NoiseScales(laplace=L1 / EPSILON)
+POLICY = {
+    "gaussian": NoiseScales(gaussian=L2 / (gaussian_mu(EPSILON, DELTA) * POLICY_SHARE**0.5)),
+    "pure": NoiseScales(laplace=L1 / (EPSILON * POLICY_SHARE)),
+}
+NONE = NoiseScales()
+
+
+def amounts() -> tuple[np.ndarray, np.ndarray]:
+    """Values of z and their chances among buyers: Pareto amounts with index 1.5 from 20, clipped at 500."""
+    edges = np.concatenate([20.0 * 25.0 ** (np.arange(25) / 24.0), [np.inf]])
+    chance = (20.0 / edges[:-1]) ** 1.5 - np.where(np.isinf(edges[1:]), 0.0, (20.0 / edges[1:]) ** 1.5)
+    middle = np.append(np.sqrt(edges[:-2] * edges[1:-1]), 500.0)
+    return middle / 500.0, chance
+
+
+def laws(scenario: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Values (V,) of z, chances (looks, V) of policy and control, and the control's share (looks,)."""
+    share, yes = np.full(LOOKS, SHARE), np.array([0.0, 1.0])
+    rates = {
+        "rare": (0.012, 0.01),
+        "small": (0.305, 0.3),
+        "none": (0.3, 0.3),
+        "revenue": (0.06, 0.05),
+        "drift": (np.linspace(0.12, 0.42, LOOKS), np.linspace(0.1, 0.4, LOOKS)),
+        "adaptive": (
+            np.linspace(0.1, 0.4, LOOKS) + np.array([0.0, 0.01, 0.02, 0.04]),
+            np.linspace(0.1, 0.4, LOOKS),
+        ),
+    }[scenario]
+    if scenario == "adaptive":
+        share = np.array([0.4, 0.2, 0.1, 0.05])
+    policy, control = (np.broadcast_to(np.asarray(rate, dtype=float), (LOOKS,)) for rate in rates)
+    if scenario == "revenue":
+        z, chance = amounts()
+        values = np.append(0.0, z)
+        return (
+            values,
+            *(np.column_stack([1.0 - rate, rate[:, None] * chance]) for rate in (policy, control)),
+            share,
+        )
+    return yes, np.column_stack([1 - policy, policy]), np.column_stack([1 - control, control]), share
+
+
+def noise(rng: np.random.Generator, law: NoiseScales, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.laplace(size=shape) * law.laplace + rng.standard_normal(shape) * law.gaussian
+
+
+def squares_noise(law: NoiseScales) -> NoiseScales:
+    """Noise of squares that cost nothing: 4 b beside Laplace noise, sd/.8325 beside Gaussian noise."""
+    return NoiseScales(4.0 * law.laplace, law.gaussian / 0.8325)
+
+
+def side(
+    rounds: np.ndarray,
+    sums: np.ndarray,
+    squares: np.ndarray | None,
+    law: NoiseScales,
+    weights: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    users: np.ndarray | None = None,
+    squared_rounds: np.ndarray | None = None,
+    overlap: np.ndarray | None = None,
+) -> Side:
+    """One group's sums (runs, looks) of z - 1/2 with noise drawn."""
+    ones, wide = np.ones_like(sums), squares_noise(law)
+    return Side(
+        weights=weights,
+        rounds=rounds.astype(float),
+        squared_rounds=(rounds if squared_rounds is None else squared_rounds).astype(float),
+        overlap=np.zeros_like(ones) if overlap is None else overlap.astype(float),
+        sums=sums + noise(rng, law, sums.shape),
+        squares=np.full_like(ones, np.nan) if squares is None else squares + noise(rng, wide, sums.shape),
+        laplace=law.laplace * ones,
+        gaussian=law.gaussian * ones,
+        square_sd=wide.sd * ones,
+        users=(rounds if users is None else users).astype(float),
+    )
+
+
+def world(scenario: str, kind: str, people: int, runs: int, rng: np.random.Generator) -> tuple[Contrast, ...]:
+    """The comparison with noise and the same without, and the true difference and ratio."""
+    values, policy, control, share = laws(scenario)
+    per_look = people // LOOKS
+    rounds = rng.binomial(per_look, share, (runs, LOOKS))
+    weights = np.full((runs, LOOKS), 1.0 / LOOKS)
+    sides = []
+    for number, chances, law in (
+        (per_look - rounds, policy, POLICY[kind]),
+        (rounds, control, CONTROL),
+    ):
+        counts = rng.multinomial(number, np.broadcast_to(chances, (runs, *chances.shape)))
+        sums = counts @ (values - 0.5)
+        squares = counts @ (2.0 * values - 1.0) ** 2 if len(values) > 2 else None
+        sides.append([side(number, sums, squares, used, weights, rng) for used in (law, NONE)])
+    means = [float((chances @ values).mean()) for chances in (policy, control)]
+    (noisy, open_policy), (noisy_control, open_control) = sides
+    return (
+        Contrast(noisy, noisy_control),
+        Contrast(open_policy, open_control),
+        means[0] - means[1],
+        means[0] / means[1],
+    )
+
+
+def open_width(contrast: Contrast) -> np.ndarray:
+    """Half width of the usual normal interval without privacy."""
+    total = 0.0
+    for part in (contrast.policy, contrast.control):
+        centre = part.sums / part.rounds
+        second = np.where(np.isnan(part.squares), part.rounds, part.squares) / (4.0 * part.rounds)
+        total = total + (part.per_sum**2 * part.rounds * np.maximum(second - centre**2, 0.0)).sum(-1)
+    return 1.96 * np.sqrt(total)
+
+
+def covers(ends: tuple[np.ndarray, np.ndarray], truth: float) -> np.ndarray:
+    return (ends[0] <= truth) & (truth <= ends[1])
+
+
+def main_row(scenario: str, kind: str, people: int, runs: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng([SEED, seed])
+    contrast, without, truth, true_ratio = world(scenario, kind, people, runs, rng)
+    fixed = contrast.interval(0.025)
+    base = open_width(without)
+    planned, mixture, naive, upper = (np.zeros(runs, dtype=bool) for _ in range(4))
+    planned_width = mixture_width = np.zeros(runs)
+    for look in range(1, LOOKS + 1):
+        seen = contrast.first(look)
+        looked = seen.increments
+        level = planned_levels(looked, LOOKS, side=0.025)[..., -1]
+        truth_now = truth_at(scenario, look)
+        ends = seen.interval(level)
+        planned |= ~covers(ends, truth_now)
+        planned_width = 0.5 * (ends[1] - ends[0])
+        ends = seen.interval(any_number_level(looked, side=0.025))
+        mixture |= ~covers(ends, truth_now)
+        mixture_width = 0.5 * (ends[1] - ends[0])
+        sd = np.sqrt(sum(looked.T))
+        naive |= np.abs(seen.difference - truth_now) > 1.96 * sd
+        low, _ = seen.interval(planned_levels(looked, LOOKS, side=0.05)[..., -1])
+        upper |= low > truth_now
+    _, ratio_ends = contrast.ratio(0.025)
+    guard = contrast.interval(0.05)
+    means = [part.interval(0.025) for part in (contrast.policy, contrast.control)]
+    true_means = [float((chances @ laws(scenario)[0]).mean()) for chances in laws(scenario)[1:3]]
+    pooled = [part.sums.sum(-1) / part.rounds.sum(-1) for part in (contrast.policy, contrast.control)]
+    half = 0.5 * (fixed[1] - fixed[0])
+    return {
+        "part": "main",
+        "scenario": scenario,
+        "kind": kind,
+        "people": people,
+        "runs": runs,
+        "coverage": float(covers(fixed, truth).mean()),
+        "below": float((fixed[1] < truth).mean()),
+        "above": float((fixed[0] > truth).mean()),
+        "planned_ever_excludes": float(planned.mean()),
+        "mixture_ever_excludes": float(mixture.mean()),
+        "false_stops": float(upper.mean()),
+        "guardrail_low": float((guard[0] <= truth).mean()),
+        "guardrail_high": float((guard[1] >= truth).mean()),
+        "ratio_coverage": float(covers(ratio_ends, true_ratio).mean()),
+        "ratio_unbounded": float(np.isinf(ratio_ends[1]).mean()),
+        "policy_coverage": float(covers(means[0], true_means[0]).mean()),
+        "control_coverage": float(covers(means[1], true_means[1]).mean()),
+        "bias": float(contrast.difference.mean() - truth),
+        "half_width": float(half.mean()),
+        "planned_half_width": float(planned_width.mean()),
+        "mixture_half_width": float(mixture_width.mean()),
+        "width_over_open": float(half.mean() / base.mean()),
+        "noise_left_out_coverage": float((np.abs(contrast.difference - truth) <= base).mean()),
+        "every_look_ever_excludes": float(naive.mean()),
+        "pooled_means_bias": float((pooled[0] - pooled[1]).mean() - truth),
+        "forecast": forecast(scenario, kind, people),
+    }
+
+
+def truth_at(scenario: str, look: int) -> float:
+    """True difference over the first looks."""
+    values, policy, control, _ = laws(scenario)
+    return float(((policy - control) @ values)[:look].mean())
+
+
+def forecast(scenario: str, kind: str, people: int) -> float | None:
+    """Half width that `half_width` says beforehand, where the share of the control is constant."""
+    values, _, control, share = laws(scenario)
+    if len(set(share)) > 1:
+        return None
+    chances = control.mean(axis=0)
+    sd = float(np.sqrt(chances @ values**2 - (chances @ values) ** 2))
+    return half_width(people, share=SHARE, looks=LOOKS, policy_law=POLICY[kind], control_law=CONTROL, sd=sd)
+
+
+def answered_row(kind: str, people: int, shares: tuple[float, float], runs: int, seed: int) -> dict[str, Any]:
+    """Sample-ratio check by answered shares of the policy and of the control."""
+    rng = np.random.default_rng([SEED, seed])
+    per_look = people // LOOKS
+    rounds = rng.binomial(per_look, SHARE, (runs, LOOKS))
+    weights = np.full((runs, LOOKS), 1.0 / LOOKS)
+    sides = []
+    for number, share, law in ((per_look - rounds, shares[0], POLICY[kind]), (rounds, shares[1], CONTROL)):
+        wide = NoiseScales(law.laplace / ANSWERED, law.gaussian / ANSWERED)
+        sides.append(side(number, rng.binomial(number, share) - 0.5 * number, None, wide, weights, rng))
+    p = Contrast(*sides).equal()
+    return {
+        "part": "answered",
+        "kind": kind,
+        "people": people,
+        "policy": shares[0],
+        "control": shares[1],
+        "runs": runs,
+        "found": float((p < 0.001).mean()),
+    }
+
+
+def visits_row(pattern: str, correlation: float, kind: str, runs: int, seed: int) -> dict[str, Any]:
+    """Users with several rounds, in a look (`within`) or one in every look (`across`), without effect."""
+    rng = np.random.default_rng([SEED, seed])
+    users, rate = 4_000, 0.3
+    strength = 1.0 / correlation - 1.0
+    chance = {"a": rate * strength, "b": (1.0 - rate) * strength}
+    weights = np.full((runs, LOOKS), 1.0 / LOOKS)
+    shares = {"policy": 1.0 - SHARE, "control": SHARE}
+    counts = {"control": rng.binomial(users, SHARE, (runs,))}
+    counts["policy"] = users - counts["control"]
+    sides = []
+    for name, law in (("policy", POLICY[kind]), ("control", CONTROL)):
+        number = counts[name]
+        if pattern == "across":
+            table = beta_binomial(LOOKS, **chance)
+            # given the number of yes in four rounds, every order is equally likely
+            patterns = (np.arange(2**LOOKS)[:, None] >> np.arange(LOOKS)) & 1
+            yes = patterns.sum(axis=1)
+            law_of = table[yes] / np.bincount(yes)[yes]
+            drawn = rng.multinomial(number, law_of)
+            rounds = np.repeat(number[:, None], LOOKS, axis=1)
+            sums = drawn @ (patterns - 0.5)
+            most = LOOKS
+            squared, squares, people = rounds, rounds.astype(float), rounds
+            overlap = rounds * np.arange(LOOKS)
+        else:
+            most = 5
+            visits = rng.multinomial(
+                rng.multinomial(number, np.full(LOOKS, 1.0 / LOOKS)), np.array([0.4, 0.25, 0.15, 0.1, 0.1])
+            )
+            rounds = visits @ np.arange(1, most + 1)
+            squared = visits @ np.arange(1, most + 1) ** 2
+            sums = np.zeros((runs, LOOKS))
+            squares = np.zeros((runs, LOOKS))
+            for m in range(1, most + 1):
+                drawn = rng.multinomial(visits[..., m - 1], beta_binomial(m, **chance))
+                t = 2.0 * np.arange(m + 1) - m
+                sums += drawn @ (0.5 * t)
+                squares += drawn @ (t**2 / m)
+            people, overlap = visits.sum(-1), np.zeros_like(rounds)
+        # a user has at most `most` rounds, which multiplies the sensitivity and with it the noise
+        wide = NoiseScales(most * law.laplace, most * law.gaussian)
+        sides.append(
+            side(
+                rounds,
+                sums,
+                squares,
+                wide,
+                weights,
+                rng,
+                users=people,
+                squared_rounds=squared,
+                overlap=overlap,
+            )
+        )
+    contrast = Contrast(*sides)
+    ends = contrast.interval(0.025)
+    as_visits = Contrast(*(replaced(part) for part in sides)).interval(0.025)
+    return {
+        "part": "visits",
+        "pattern": pattern,
+        "correlation": correlation,
+        "kind": kind,
+        "users": users,
+        "share": shares["control"],
+        "runs": runs,
+        "coverage": float(covers(ends, 0.0).mean()),
+        "half_width": float(0.5 * (ends[1] - ends[0]).mean()),
+        "visits_as_users_coverage": float(covers(as_visits, 0.0).mean()),
+    }
+
+
+def replaced(part: Side) -> Side:
+    """Return these sums as if every round were of another user."""
+    fields = {name: getattr(part, name) for name in Side.__dataclass_fields__}
+    none = np.full_like(part.sums, np.nan)
+    return Side(**{**fields, "squares": none, "squared_rounds": part.rounds, "overlap": 0.0 * part.rounds})
+
+
+def beta_binomial(m: int, *, a: float, b: float) -> np.ndarray:
+    """Chances (m + 1,) of each number of yes in m rounds of one user."""
+    from scipy.special import betaln, gammaln
+
+    k = np.arange(m + 1)
+    log = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1) + betaln(k + a, m - k + b) - betaln(a, b)
+    chance = np.exp(log)
+    return chance / chance.sum()
+
+
+def jobs(runs: int) -> list[Any]:
+    found: list[Any] = []
+    for scenario in SCENARIOS:
+        for kind in KINDS:
+            found += [
+                delayed(main_row)(scenario, kind, people, runs, len(found) + i)
+                for i, people in enumerate(PEOPLE)
+            ]
+    for kind in KINDS:
+        for people in PEOPLE:
+            for shares in ((0.85, 0.85), (0.9, 0.8)):
+                found.append(delayed(answered_row)(kind, people, shares, runs, len(found)))
+        for pattern in ("within", "across"):
+            for correlation in (0.05, 0.5, 0.95):
+                found.append(delayed(visits_row)(pattern, correlation, kind, runs, len(found)))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    rows = Parallel(n_jobs=asked.jobs)(jobs(asked.runs))
+    asked.out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
