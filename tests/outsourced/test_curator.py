@@ -688,6 +688,7 @@ def test_at_a_fixed_pace_every_answer_takes_the_same_time(monkeypatch, answers):
             make(answer_after=wrong)
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes have no groups here")
 def test_a_paced_command_is_stopped_in_time_with_all_that_it_started(tmp_path):
     """At half of the pace, whatever its own timeout: no later than others, and nothing of it goes on."""
     script = tmp_path / "slow.sh"

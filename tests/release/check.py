@@ -2,16 +2,18 @@
 
     python tests/release/check.py FOLDER [--python PATH ...]
 
-The script builds wheel and source distribution into FOLDER/dist, and checks sizes, contents and metadata.
-For every Python from 3.11 on that it finds, it installs both files into new environments with an empty home
-folder. There, away from the checkout, it imports all modules without extras, runs the README's Python with
-warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and npm, the
-evaluator of exported policies runs in Pyodide, the workflows are linted, and the npm package is packed,
-installed into an empty project, and used there by TypeScript, Node and Chromium. The last lines name every
-environment and every step that was left out, with its reason.
+The script builds wheel and source distribution into FOLDER/dist, twice, and checks that the bytes are the
+same, and sizes, contents and metadata. FOLDER/sbom.json lists the wheel and what it installs, with licences.
+For every Python from 3.11 on that it finds, the script installs both files into new environments with an
+empty home folder. There, away from the checkout, it imports all modules without extras, runs the README's
+Python with warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and
+npm, the evaluator of exported policies runs in Pyodide, the workflows are linted, and the npm package is
+packed, installed into an empty project, and used there by TypeScript, Node and Chromium. The last lines name
+every environment and every step that was left out, with its reason.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -31,6 +33,9 @@ LARGEST_WHEEL = 1_500_000
 
 LARGEST_TARBALL = 40_000
 """Largest size of the npm package in bytes."""
+
+PERMISSIVE = r"Apache|BSD|MIT|PSF|Python Software Foundation|ISC|MPL"
+"""Pattern of the licences that the library's own dependencies may have."""
 
 TYPESCRIPT = "typescript@^7.0.2"
 """What the empty npm project checks types with."""
@@ -100,6 +105,7 @@ def main() -> None:
     done: list[str] = []
     wheel, sdist = built(folder)
     done.append(f"built {wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}")
+    done.append(f"built again with the same bytes; {bill_of_materials(folder, wheel)}")
     for python in given.python or pythons():
         done += [checked(folder, python, packed) for packed in (wheel, sdist)]
     done += by_node(folder)
@@ -114,7 +120,15 @@ def built(folder: Path) -> tuple[Path, Path]:
     tools = environment(folder / "tools", sys.executable)
     run(tools, "-m", "pip", "install", "--quiet", "build", "twine", cwd=folder)
     dist = folder / "dist"
-    run(tools, "-m", "build", "--outdir", dist, ROOT, cwd=folder)
+    for place in (dist, folder / "again"):
+        run(tools, "-m", "build", "--outdir", place, ROOT, cwd=folder)
+    differing = [
+        path.name
+        for path in dist.iterdir()
+        if path.read_bytes() != (folder / "again" / path.name).read_bytes()
+    ]
+    if differing:
+        raise SystemExit(f"built twice, these files differ: {differing}")
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     if wheel.stat().st_size > LARGEST_WHEEL:
         raise SystemExit(
@@ -135,6 +149,35 @@ def built(folder: Path) -> tuple[Path, Path]:
         raise SystemExit(f"the README has relative links, which are dead on a package index: {relative[:5]}")
     run(tools, "-m", "twine", "check", "--strict", wheel, sdist, cwd=folder)
     return wheel, sdist
+
+
+def bill_of_materials(folder: Path, wheel: Path) -> str:
+    """Write what the wheel installs into `sbom.json`, and refuse a licence that is not permissive."""
+    own = environment(folder / "installed", sys.executable)
+    run(own, "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+    tools, place = folder / "tools" / own.relative_to(folder / "installed"), folder / "sbom.json"
+    run(tools, "-m", "pip", "install", "--quiet", "cyclonedx-bom", cwd=folder)
+    run(
+        tools,
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--output-reproducible",
+        "--of",
+        "JSON",
+        "-o",
+        place,
+        own,
+        cwd=folder,
+    )
+    parts = json.loads(place.read_text())["components"]
+    named = {
+        part["name"]: json.dumps(part.get("licenses", "none")) for part in parts if part["name"] != "pip"
+    }
+    wrong = {name: text for name, text in named.items() if not re.search(PERMISSIVE, text) or "GPL" in text}
+    if wrong:
+        raise SystemExit(f"licences to look at: {wrong}")
+    return f"sbom.json lists {len(named)} packages with permissive licences"
 
 
 # -- environments -------------------------------------------------------------------------------------
