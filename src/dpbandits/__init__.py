@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from dpbandits._memory import memory_limit, set_memory_limit
     from dpbandits.budget import MemoryLedger, SQLiteLedger
+    from dpbandits.central.readout.declared import Control, Readout, Stop
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
     from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
@@ -68,6 +69,7 @@ __all__ = [
     "Arms",
     "Box",
     "Categories",
+    "Control",
     "Cycle",
     "DateRange",
     "Finite",
@@ -78,12 +80,14 @@ __all__ = [
     "Product",
     "Products",
     "Range",
+    "Readout",
     "RewardRange",
     "RowDP",
     "SQLiteLedger",
     "Schema",
     "SecureNoise",
     "SimulatedNoise",
+    "Stop",
     "__version__",
     "adapters",
     "audit",
@@ -114,6 +118,7 @@ __getattr__, __dir__ = lazy(
     {
         "dpbandits._memory": ("memory_limit", "set_memory_limit"),
         "dpbandits.budget": ("MemoryLedger", "SQLiteLedger"),
+        "dpbandits.central.readout.declared": ("Control", "Readout", "Stop"),
         "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
         "dpbandits.models": ("features", "kernels"),
         "dpbandits.privacy": ("JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"),

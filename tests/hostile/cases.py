@@ -9,11 +9,14 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits import domains
 from dpbandits.central import (
+    Control,
     ExploreThenCommit,
     ExploreTuning,
     GPBandit,
     GPTuning,
     LoggedTable,
+    Readout,
+    Stop,
 )
 from dpbandits.central.published import USCA, Dubey2021, Dubey2021Tuning
 from dpbandits.lab.baselines import (
@@ -226,6 +229,20 @@ CASES: dict[str, Case] = {
                 reporting_delay=1,
                 public_decision_sets=np.full((2, 3, 2), 0.5),
             ),
+        },
+    ),
+    "Control": Case(Control, {"arm": "mail", "share": 0.2}),
+    "Stop": Case(Stop, {"harm": "reward", "above": 0.1, "then": "control"}),
+    "Readout": Case(
+        Readout,
+        {
+            "control": Control(arm="mail"),
+            "metrics": {"complaint": bool, "revenue": (0.0, 10.0)},
+            "weights": {"revenue": 0.5},
+            "looks": 2,
+            "share": 0.1,
+            "minimum": {"mail": 0.1},
+            "stop": Stop(harm="complaint"),
         },
     ),
     "GPTuning": Case(

@@ -215,7 +215,7 @@ MUTATIONS = (
         "an account pays for pure epsilon unasked",
         "the rule takes cells where an account adds up zCDP, and many times the budget is spent",
         (
-            "central/gp_bandit.py",
+            "central/choice_of_kind.py",
             "isinstance(setup.domain, domains.Box) and not setup.charged",
             "isinstance(setup.domain, domains.Box)",
         ),
@@ -4122,9 +4122,9 @@ MUTATIONS = (
         "one bad decision set refuses the batch",
         "what one visitor brings decides whether others are answered",
         (
-            "policy/rounds.py",
-            "            if all(own is None for own in found):  # no entry is a decision set\n",
-            "            if any(own is None for own in found):\n",
+            "policy/decision_sets.py",
+            "        if all(own is None for own in found):  # no entry is a decision set\n",
+            "        if any(own is None for own in found):\n",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_decision_set_that_is_none_is_refused_alone",
     ),

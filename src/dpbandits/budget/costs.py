@@ -8,6 +8,7 @@ certificate            rho                            mu
 `GaussianDP`           mu^2/2                         mu
 `NearGaussianDP`       mu^2/2                         mu, and its distance
 `PureBeside`           epsilon^2/2 + the other's rho  both mus, in squares
+`Either`               the larger rho                 the larger mu and distance
 =====================  =============================  ============================
 
 Every cost also has the guarantee (epsilon, delta) and the unit of privacy.
@@ -52,6 +53,7 @@ from dpbandits.budget.units import Unit, unit_of
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 from dpbandits.privacy.certificates import (
     Certificate,
+    Either,
     GaussianDP,
     NearGaussianDP,
     PureBeside,
@@ -239,6 +241,8 @@ def _rho(certificate: Certificate) -> Decimal:
             return half_square_up(above(mu))
         case PureBeside(epsilon, other):
             return sum_up(half_square_up(exact(epsilon, name="epsilon")), _rho(other))
+        case Either(first, second):
+            return max(_rho(first), _rho(second))
         case Certificate():
             return above(certificate.to_zcdp().rho * (1.0 + _ACCURATE))
         case _:
@@ -265,5 +269,8 @@ def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
             if pure is None or beside is None:
                 return None
             return root_up(sum_up(square_up(pure[0]), square_up(beside[0]))), beside[1]
+        case Either(first, second):
+            one, two = _near_gaussian(first), _near_gaussian(second)
+            return None if one is None or two is None else (max(one[0], two[0]), max(one[1], two[1]))
         case _:
             return None

@@ -12,6 +12,7 @@
   and draws noise only once, also if it is interrupted and run again.
 - `evaluate`: private values of published policies on another log, once, as `PrivateValues`.
 - `ContextLaw`: the distribution of contexts, and its source, for `ExploreThenCommit` and `LoggedTable`.
+- `Readout`, `Control`, `Stop`: private comparison of a `GPBandit` with a control group.
 
 `central.published` holds algorithms as printed in papers. Names load on first use, so that importing one
 policy loads no other.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dpbandits.central.logged.policy import Answer, ExploreThenCommit, ExploreTuning
     from dpbandits.central.logged.rows import Shard
     from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
+    from dpbandits.central.readout.declared import Control, Readout, Stop
     from dpbandits.central.schedule import default_blocks, growing_blocks
     from dpbandits.errors import NothingReleased, NothingToLearn
     from dpbandits.models.decision_sets import uniform_decision_sets
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "ContextLaw",
+    "Control",
     "ExpectedError",
     "ExploreThenCommit",
     "ExploreTuning",
@@ -52,7 +55,9 @@ __all__ = [
     "PublishedFunction",
     "PublishedPosterior",
     "PublishedTable",
+    "Readout",
     "Shard",
+    "Stop",
     "default_blocks",
     "evaluate",
     "growing_blocks",
@@ -72,6 +77,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.logged.rows": ("Shard",),
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),
         "dpbandits.central.published_function": ("PublishedCells", "PublishedFunction", "PublishedPosterior"),
+        "dpbandits.central.readout.declared": ("Control", "Readout", "Stop"),
         "dpbandits.central.schedule": ("default_blocks", "growing_blocks"),
         "dpbandits.errors": ("NothingReleased", "NothingToLearn"),
         "dpbandits.models.decision_sets": ("uniform_decision_sets",),

@@ -296,7 +296,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return foresight(
             self.features,
             self._setup.domain,
-            rounds=self.blocks[-1],
+            rounds=round(self._setup.learning_share * self.blocks[-1]),
             noise_sd=self.mechanism.noise_sd * float(np.sqrt(blocks * n_cells / self.features.n_features)),
             prior_variance=self.weight_variance,
             reward_variance=REWARD_VARIANCE,

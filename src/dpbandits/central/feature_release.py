@@ -247,7 +247,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             self.mechanism,
             past.mixed,
             past.grams,
-            block_sizes=np.diff(ends, prepend=0.0),
+            block_sizes=self._setup.learning_share * np.diff(ends, prepend=0.0),
             kept=None if self.tuning.forget is None else kept_after(ends[-1] - ends, self.tuning.forget),
             prior_variance=self.weight_variance,
             supports=self.features.supports,
@@ -268,7 +268,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return foresight(
             self.features,
             self._setup.domain,
-            rounds=self.blocks[-1],
+            rounds=round(self._setup.learning_share * self.blocks[-1]),
             noise_sd=self.mechanism.vector_noise_sd * self._growth(len(self.blocks)),
             gram_noise_sd=self.mechanism.gram_noise_sd * self._growth(len(self.blocks)),
             prior_variance=self.weight_variance,

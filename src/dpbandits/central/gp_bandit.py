@@ -11,7 +11,7 @@ Only the kind's `draw` adds noise to raw data.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,18 +28,19 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.arm_changes import ARMS, ArmChange, ArmHistory
 from dpbandits.central.beginning import Beginning, observations_of
-from dpbandits.central.cells import CellRelease
-from dpbandits.central.feature_release import FeatureRelease
+from dpbandits.central.choice_of_kind import KINDS, kind_for
 from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, flat_column
-from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
-from dpbandits.central.marginals.action_release import ActionRelease
-from dpbandits.central.marginals.product_release import ProductRelease
+from dpbandits.central.kinds import BlockRows, Past, Setup
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.marginals.statement import changed_arms
 from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.central.readout.budget import for_learning
+from dpbandits.central.readout.declared import Readout
+from dpbandits.central.readout.policy import ReadoutPolicy
+from dpbandits.central.readout.run import ReadoutRun, check_supported
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import RELEASE_NOTE, WHOLE_DOMAIN, Setting, on_a_public_clock
-from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
+from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import (
@@ -52,9 +53,8 @@ from dpbandits.errors import (
 )
 from dpbandits.models.features import Features, Placed, block_entries
 from dpbandits.models.kernels import Kernel
-from dpbandits.models.marginals import tables_hold
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import PolicyOptions, RoundPolicy
+from dpbandits.policy import PolicyOptions
 from dpbandits.policy.beside import Beside
 from dpbandits.policy.deadlines import Deadlines, public_time
 from dpbandits.privacy.definitions import JointDP, counted, warn_if_delta_large
@@ -70,31 +70,6 @@ from dpbandits.tables.windows import Window
 
 __all__ = ["GPBandit", "GPTuning"]
 
-
-def _marginals(setup: Setup) -> MarginalRelease:
-    if isinstance(setup.actions, Products):
-        return ProductRelease(setup)
-    return MarginalRelease(setup) if setup.actions is None else ActionRelease(setup)
-
-
-KINDS: dict[KindName, Callable[[Setup], Kind[Any, Any]]] = {
-    "features": FeatureRelease,
-    "cells": CellRelease,
-    "marginals": _marginals,
-}
-"""Kinds of release by their names in `GPTuning.release`."""
-
-
-CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
-"""Limits within which cells are chosen by default: columns, delta, epsilon over `rounds_per_user`, rounds.
-
-Within each of these limits cells lost less reward than features, on families of functions that are used only
-for tuning (`reproduction/studies/releases.py --group rule`; see the page on releases). There the candidates
-had the law that the policy assumes.
-"""
-
-UNKNOWN_HORIZON = 10_000
-"""Horizon that the default rule assumes if it is unknown; features need more noise for an unknown horizon."""
 
 PUBLIC_POINTS = 512
 """Number of points of the domain at which diagnostics compare predictions with the reward range."""
@@ -148,47 +123,6 @@ HARDLY_VARIES = (
 )
 
 
-def kind_for(setup: Setup) -> KindName:
-    """Return the default kind of release: a rule that uses public arguments only.
-
-    | decision sets | kind |
-    |---|---|
-    | contexts and `actions`, or arms with features | marginals |
-    | candidates, or none (the whole domain is offered), and delta is 0 | cells: the only pure kind for them |
-    | any, with arguments that only features use | features |
-    | contexts and arms without a kernel, and delta is 0 or `tables_hold` most columns | marginals |
-    | candidates of a declared public law, or none, within `CELL_BOXES` | cells if no account pays |
-    | any other | features |
-
-    Cells assume a law of candidates and cannot correct for a wrong one, so they need a declared law. With an
-    account features are chosen instead: most accounts add up zCDP, in which pure epsilon costs many times
-    more.
-    """
-    if setup.actions is not None:
-        return "marginals"
-    tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
-    pure, columns = privacy.delta == 0.0, setup.domain.dim
-    if not people and pure:
-        return "cells"
-    of_features = (tuning.features, tuning.n_features, tuning.factor, tuning.prior_variance)
-    asked = any(given is not None for given in of_features)
-    asked = asked or (people and tuning.public_decision_sets is not None)
-    if asked or tuning.decision_sets == "public":
-        return "features"
-    if setup.menu is not None:
-        held = pure or tables_hold(setup.menu.contexts.domain)
-        return "marginals" if setup.kernel is None and held else "features"
-    numbers = (
-        columns,
-        privacy.delta,
-        privacy.epsilon / privacy.rounds_per_user,
-        setup.horizon or UNKNOWN_HORIZON,
-    )
-    cells = tuning.public_decision_sets is not None
-    cells &= any(all(own <= most for own, most in zip(numbers, box, strict=True)) for box in CELL_BOXES)
-    return "cells" if cells and isinstance(setup.domain, domains.Box) and not setup.charged else "features"
-
-
 _Made = tuple[Past, WeightPosterior | None]
 
 
@@ -211,7 +145,7 @@ class _PendingRelease:
     noise_position: int = 0
 
 
-class GPBandit(RoundPolicy):
+class GPBandit(ReadoutPolicy):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
@@ -234,6 +168,7 @@ class GPBandit(RoundPolicy):
             main effects and interactions (`dpbandits.central.marginals`). The release "features" with
             contexts uses `models.features.people.context_kernel` by default.
         tuning: Further options; see `GPTuning`.
+        readout: Private comparison with a control group, for contexts and arms with labels.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Raises:
@@ -282,10 +217,11 @@ class GPBandit(RoundPolicy):
     privacy: JointDP
     features: Features
     bytes_needed: float
-    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features replace it
+    config_omits = ReadoutPolicy.config_omits | {"kernel", "readout"}  # the features replace the kernel
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        **RoundPolicy.config_parsers,
+        **ReadoutPolicy.config_parsers,
         "tuning": GPTuning.from_config,
+        "readout": Readout.from_config,
     }
 
     def __init__(
@@ -300,6 +236,7 @@ class GPBandit(RoundPolicy):
         privacy: JointDP,
         kernel: Kernel | None = None,
         tuning: GPTuning | None = None,
+        readout: Readout | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
         check_kinds(
@@ -359,9 +296,14 @@ class GPBandit(RoundPolicy):
         )
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
+        if readout is not None:
+            setup = self._with_control(readout, setup)
         with one_thread():
             self._kind = KINDS[tuning.release or kind_for(setup)](setup)
-        self.bytes_needed = self._kind.bytes_needed()
+        if readout is not None:
+            self._run = self._begun_run(readout, setup)
+            self._book.companion = self._run.rows
+        self.bytes_needed = self._bytes()
         check_fits(self.bytes_needed, instead=FEWER)
         self.features, self.blocks = self._kind.features, self._kind.blocks
         self.tuning = replace(self._kind.tuning, features=self.features)
@@ -383,6 +325,35 @@ class GPBandit(RoundPolicy):
         with one_thread():
             self._foresight = None if self.open_ended else self._kind.foresight()
         self._warn_of_silent_failure(kernel)
+
+    def _with_control(self, readout: Readout, setup: Setup) -> Setup:
+        """Return the setup of learning beside a control group, with its part of the promise."""
+        release = setup.tuning.release or kind_for(setup)
+        check_supported(readout, setup, release=release)
+        return replace(
+            setup,
+            privacy=for_learning(self.privacy, readout.share, gaussian=release == "features"),
+            learning_share=1.0 - readout.control.share,
+            minimum=readout.minimum,
+        )
+
+    def _begun_run(self, readout: Readout, setup: Setup) -> ReadoutRun:
+        return ReadoutRun(
+            readout,
+            reward_range=self.reward_range,
+            labels=self.arms or (),
+            horizon=setup.longest,
+            delay=setup.tuning.reporting_delay,
+            privacy=self.privacy,
+            learned=self._kind.record().certificate,
+            noise=self.noise,
+            coins=self._coins,
+            charged=setup.charged,
+        )
+
+    def _bytes(self) -> float:
+        """Return the estimated memory of the kind and of the readout."""
+        return self._kind.bytes_needed() + (0.0 if self._run is None else self._run.bytes_needed)
 
     def _warn_of_silent_failure(self, kernel: Kernel | None) -> None:
         """Warn if public arguments alone show that hardly anything can be learned."""
@@ -441,6 +412,7 @@ class GPBandit(RoundPolicy):
     def _own_guarantee(self) -> Guarantee:
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         found = self._kind.guarantee(self.privacy, setting)
+        found = self._stated(found)
         if self._history.changes:
             assumed = (*found.assumptions, changed_arms(len(self._history.changes)))
             found = replace(found, assumptions=in_order(assumed))
@@ -555,6 +527,7 @@ class GPBandit(RoundPolicy):
             StateError, OSError: The change could not be stored, and there is no change.
         """
         self._check_arms_change("retire_arm")
+        self._check_control("retire_arm", arm)
         before = self._history.found("retire", arm)
         if before is not None:
             return before
@@ -566,6 +539,7 @@ class GPBandit(RoundPolicy):
         kind, why = self._kind, "it has no marginal tables of contexts and arms"
         if self.menu is not None and isinstance(kind, MarginalRelease):
             why = kind.can_change() or ""
+        self._check_control(call)
         if why:
             raise ProtocolError(f"{call}: arms of this policy cannot change, as {why}: build a new policy")
 
@@ -622,7 +596,7 @@ class GPBandit(RoundPolicy):
         self._history = history
         if isinstance(self._kind, MarginalRelease):
             self._kind.history = history
-            self.bytes_needed = self._kind.bytes_needed()  # reads the features of new products
+            self.bytes_needed = self._bytes()  # reads the features of new products
         self._offer(self._version)
 
     @property
@@ -671,9 +645,10 @@ class GPBandit(RoundPolicy):
 
     def _closing(self, block: int) -> BlockRows:
         """Return the rows of a block, after entering its release into the log, before noise is drawn."""
-        rows = self._book.block((0, *self.blocks)[block], self.blocks[block])
+        start, stop = (0, *self.blocks)[block : block + 2]
+        rows = BlockRows(*self._book.block(start, stop))
         self._enter_release(self._uses()[0], block)
-        return BlockRows(*rows)
+        return rows if self._run is None else rows.only(self._run.learns(start, stop))
 
     def _draw(
         self,
@@ -753,7 +728,8 @@ class GPBandit(RoundPolicy):
     def _uses(self) -> tuple[Release, ...]:
         record, drawn = self._kind.record(), self._past.count
         block = Release(purpose="block", record=record, noise=self.noise, drawn=drawn, charge="")
-        return (block,) if self._beginning is None else (block, self._beginning.release())
+        beside = () if self._run is None else self._run.uses(self.noise)
+        return (block, *(() if self._beginning is None else (self._beginning.release(),)), *beside)
 
     # -- post-processing of releases ------------------------------------------------------------
 
@@ -773,12 +749,14 @@ class GPBandit(RoundPolicy):
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        return self._kind.choose(self._posterior, candidates, available, start, self._coins)
+        found = self._kind.choose(self._posterior, candidates, available, start, self._coins)
+        return self._in_groups(found, candidates, available, start, self._posterior)
 
     def _choose_one(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[int, float | None]:
-        theirs = type(self)._choose is not GPBandit._choose  # a subclass has another rule
+        # a subclass has another rule, or a control group another arm
+        theirs = type(self)._choose is not GPBandit._choose or self._run is not None
         if theirs or self._posterior is None or available is not None or not self._kind.draws_every_round:
             return super()._choose_one(candidates, available, start)
         return self._kind.choose_one(self._posterior, candidates, start, self._coins), None
@@ -971,7 +949,8 @@ class GPBandit(RoundPolicy):
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         gram, vector = self._public_data or (np.zeros(0), np.zeros(0))
-        return {**self._past.arrays(), "public_gram": gram, "public_vector": vector} | (
+        beside = {} if self._run is None else self._run.arrays()
+        return {**beside, **self._past.arrays(), "public_gram": gram, "public_vector": vector} | (
             {} if self._beginning is None else {"beginning": self._beginning.to_array()}
         )
 
@@ -982,6 +961,8 @@ class GPBandit(RoundPolicy):
         if vector.size and (gram.shape, vector.shape) != ((block_entries(self.features.supports),), (m,)):
             raise CorruptState("the saved public data contradicts the saved configuration")
         self._kind.features, self._kind.noise = self.features, self.noise
+        if self._run is not None:
+            self._run.restore(arrays, asked=self._book.asked)
         self._past = self._kind.taken_up(arrays)
         self._public_data = (gram, vector) if vector.size else None
         self._beginning = Beginning.of(arrays)

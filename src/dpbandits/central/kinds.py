@@ -12,12 +12,12 @@ Only `draw` uses raw data; everything else is computed from releases and public 
 the description of its noise (`record`) and its guarantee (`guarantee`). A saved state contains its `Past`.
 
 To add a kind, write a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, and add its name to
-`GPTuning.release` and `gp_bandit.KINDS`.
+`GPTuning.release` and `choice_of_kind.KINDS`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.models.features import Features, blocks_of
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import features_for
@@ -70,6 +71,10 @@ class BlockRows(NamedTuple):
     def __repr__(self) -> str:
         return "BlockRows()"
 
+    def only(self, some: BoolArray) -> "BlockRows":
+        """Return the block in which rounds outside the mask `some` (n,) contribute nothing."""
+        return self._replace(told=self.told & some, refused=self.refused | ~some)
+
 
 class Past(ABC):
     """Immutable base class of the first blocks' releases, with raw data that the next release needs."""
@@ -100,6 +105,8 @@ class Setup:
         longest: Largest possible number of rounds.
         charged: True if an account of a ledger is charged.
         actions: `Actions` that stand for the arms; None if there are arms or a domain.
+        learning_share: Expected share of the rounds that learning may use; the others are of a control group.
+        minimum: Share of the decisions that an arm gets at least, by label.
     """
 
     domain: Domain
@@ -114,6 +121,8 @@ class Setup:
     seed: Seed
     charged: bool
     actions: Any = None
+    learning_share: float = 1.0
+    minimum: Mapping[Label, float] = field(default_factory=dict)
 
     def learned_in(self, *, of_rows: int) -> Features:
         """Return the features that were passed, or features of the kernel; errors are from `features_for`.
@@ -212,6 +221,7 @@ class Kind(ABC, Generic[D, P]):
     blocks: tuple[int, ...]
     features: Features
     noise: NoiseSource
+    _setup: Setup
     _draws: _Draws | None = None
 
     @abstractmethod
@@ -238,8 +248,8 @@ class Kind(ABC, Generic[D, P]):
         )
 
     def rounds(self, block: int) -> int:
-        """Return the number of rounds in a block."""
-        return int(np.diff((0, *self.blocks))[block])
+        """Return the expected number of a block's rounds that learning may use."""
+        return max(1, round(self._setup.learning_share * int(np.diff((0, *self.blocks))[block])))
 
     @abstractmethod
     def bytes_needed(self) -> float:

@@ -42,9 +42,9 @@ class GPTuning(Configured):
     All are public and fixed before any data.
 
     Args:
-        release: Kind of release. None chooses by public numbers (`dpbandits.central.gp_bandit.kind_for`), and
-            `GPBandit.diagnostics` names the choice. Each kind has its own defaults for the options below, and
-            ignores options that it does not use.
+        release: Kind of release. None chooses by public numbers
+            (`dpbandits.central.choice_of_kind.kind_for`), and `GPBandit.diagnostics` names the choice. Each
+            kind has its own defaults for the options below, and ignores options that it does not use.
 
             - "features": matrix mechanism on sums of features with Gaussian noise, for any domain; see
               `dpbandits.central.feature_release`.

@@ -16,7 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -203,6 +203,26 @@ _BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
 
 _PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 
+
+class Companion(Protocol):
+    """Second record of the same rounds, which a `RoundBook` tells of every ask and reward, also in a replay.
+
+    Attributes:
+        columns: Number M of further metrics.
+    """
+
+    columns: int
+
+    def entered(self, start: int, count: int, digests: Sequence[bytes]) -> None:
+        """Record `count` rounds from `start` on; the same call may come twice.
+
+        `digests` are those of `RoundBook.open`.
+        """
+
+    def told(self, rounds: IntArray, rewards: FloatArray, metrics: FloatArray | None) -> None:
+        """Record rewards (k,) that count, of rounds (k,), and further metrics (k, M) told with them."""
+
+
 _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"}
 
 
@@ -226,6 +246,7 @@ class RoundBook:
         ended: Function from the number of asked rounds to a number of rounds from the start. Rewards of
             those rounds no longer count when the next round is asked. None if rewards count until rounds are
             closed.
+        companion: Second record of the rounds; None for none.
     """
 
     def __init__(
@@ -242,6 +263,7 @@ class RoundBook:
         self.lineage = lineage
         self.before: Callable[[bytes, bytes], None] | None = None
         self.ended: Callable[[int], int] | None = None
+        self.companion: Companion | None = None
         self._epoch_starts = [0]
         self._epoch_nonces = [secrets.token_hex(4)]
         self._users = UserCounts(salt)
@@ -361,6 +383,8 @@ class RoundBook:
             self._status[start : start + count][refused] = RoundStatus.REFUSED
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
+        if self.companion is not None:
+            self.companion.entered(start, count, digests)
         if digests:
             # Users are counted before the rounds, so that an interrupt leaves no round without its count. An
             # interrupt in between makes a replay of the log count the users twice.
@@ -375,6 +399,8 @@ class RoundBook:
         index = self._place_for(1)
         self._status[index] = _REFUSED if refused else _PENDING
         self._actions[index - self._first_open] = action
+        if self.companion is not None:
+            self.companion.entered(index, 1, digests)
         if digests:
             self._users.add(digests)  # before the round, as in `_enter`
         self.asked = index + 1
@@ -448,7 +474,12 @@ class RoundBook:
         raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id unchanged")
 
     def settle(
-        self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
+        self,
+        rounds: IntArray,
+        rewards: FloatArray,
+        usable: BoolArray,
+        missing: BoolArray,
+        metrics: FloatArray | None = None,
     ) -> IntArray:
         """Record the rewards of distinct rounds that may be told now (`open_among`).
 
@@ -458,20 +489,27 @@ class RoundBook:
             usable: Mask of rewards that can count (k,).
             missing: Mask of rounds that will never have a reward (k,). A round that is neither usable nor
                 missing is left unchanged.
+            metrics: Further metrics (k, M) for the `companion`, NaN where missing; None for none.
 
         Returns:
             The rounds' new `RoundStatus` (k,).
         """
         if self.before is not None:
-            self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing))
+            self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing, metrics))
         became = self._becoming(rounds, usable, missing)
         told = became == RoundStatus.TOLD
         self._rewards[rounds[told] - self._first_open] = rewards[told]
         self._status[rounds] = became
+        if self.companion is not None:
+            kept = None if metrics is None else metrics[told]
+            self.companion.told(rounds[told], rewards[told], kept)
         return became
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
-        """Record the reward of one round from `round_of` as `settle` does, and return the new status."""
+        """Record the reward of one round from `round_of` as `settle` does, and return the new status.
+
+        A book with a `companion` uses it only for rounds that are `missing`.
+        """
         if self.before is not None:
             told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing)
             self.before(round_log.TELL, told)
@@ -503,11 +541,15 @@ class RoundBook:
             if kind != round_log.TELL:
                 raise ValueError
             told = round_log.unpack_tell(content)
-            rounds = told.rounds
+            rounds, columns = told.rounds, 0 if self.companion is None else self.companion.columns
+            if told.metrics is not None and told.metrics.shape[1] != columns:
+                raise ValueError
             if ((rounds < 0) | (rounds >= self.asked)).any() or len(np.unique(rounds)) != len(rounds):
                 raise CorruptState("the log of rounds does not follow the state")
             fresh = _IS_OPEN[self._status[rounds]]
-            return round_log.Told(rounds[fresh], told.rewards[fresh], told.usable[fresh], told.missing[fresh])
+            beside = None if told.metrics is None else told.metrics[fresh]
+            usable, missing = told.usable[fresh], told.missing[fresh]
+            return round_log.Told(rounds[fresh], told.rewards[fresh], usable, missing, beside)
 
     def _reopen(self, asked: round_log.Asked) -> None:
         count = len(asked.actions)

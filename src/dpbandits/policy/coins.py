@@ -7,7 +7,7 @@ of draws or the ties of other rounds, nor on anybody's data. A coin is a uniform
 
 import hashlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpbandits.models.ties import TIE
 __all__ = ["PublicCoins", "best_choice", "best_row", "uniform_choice"]
 
 _WORDS_PER_STEP = 4  # one Philox counter step yields four 64-bit words
+_HASH_BYTES = 8  # a user's coin is one 64-bit word
 _STREAMS_KEPT = 16  # generators kept: more than a policy has purposes; a local server has one a version
 _ZEROS = np.zeros(_WORDS_PER_STEP, dtype=np.uint64)
 # State of a generator before its first draw: the buffer of one step is used up.
@@ -80,6 +81,22 @@ class PublicCoins:
         self._streams[purpose, draws] = (stream, last)
         uniforms = (words >> np.uint64(11)) * 2.0**-53 + _HALF_STEP
         return np.ascontiguousarray(uniforms.reshape(last - first, -1)[:, :draws])
+
+    def of_users(self, purpose: str, digests: Sequence[bytes]) -> FloatArray:
+        """Return a uniform number in [0, 1) for each of n users, shape (n,), the same at every return.
+
+        Args:
+            purpose: Name of the use; other purposes have independent numbers.
+            digests: Digests of the users' ids with a secret key. So nobody can choose an id by its number.
+        """
+        begun = hashlib.blake2b(f"{self.seed}|{purpose}|".encode(), digest_size=_HASH_BYTES)
+        found = bytearray()
+        for digest in digests:
+            whole = begun.copy()
+            whole.update(digest)
+            found += whole.digest()
+        words = np.frombuffer(bytes(found), dtype="<u8").astype(np.uint64)
+        return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
     def _begun(self, key: NDArray[np.uint64], used: np.random.Philox | None) -> np.random.Philox:
         """Return a generator at the beginning of the stream with this key; reuse `used` or an old one.

@@ -53,6 +53,8 @@ class Decision(Seen):
             entry per action column.
         propensity: Probability of this choice given all public information; None if it is not known.
         arm: Label of the chosen arm; None for a policy without `arms`.
+        group: "policy" or "control" if the policy has a readout (`central.Readout`) and the round is part of
+            it; otherwise None.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Decision(Seen):
     action: Any
     propensity: float | None = None
     arm: Label | None = None
+    group: str | None = None
 
     def __init__(
         self,
@@ -68,14 +71,16 @@ class Decision(Seen):
         action: Any,
         propensity: float | None = None,
         arm: Label | None = None,
+        group: str | None = None,
     ) -> None:
         own = self.__dict__  # takes half the time of the __init__ that a frozen dataclass generates
-        own["id"], own["index"], own["action"], own["propensity"], own["arm"] = (
+        own["id"], own["index"], own["action"], own["propensity"], own["arm"], own["group"] = (
             id,
             index,
             action,
             propensity,
             arm,
+            group,
         )
 
     def __repr__(self) -> str:
@@ -90,11 +95,13 @@ class DecisionBatch(Seen):
         ids: Ids of the B decisions.
         indices: Positions of the chosen rows (B,).
         actions: Chosen rows (B, d).
-        propensities: Probabilities of the choices (B,), or None if not known; see `Decision.propensity`.
+        propensities: Probabilities of the choices (B,), or None if not known; see `Decision.propensity`. With
+            a readout, NaN for a choice whose probability is not known.
         refused: Mask (B,) of decision sets that could not be answered. Their index is -1, and their action
             and propensity are NaN. Each of them took a round, whose reward does not count.
         labels: Labels of all arms; empty for a policy without `arms`.
         choices: All actions of a policy with `actions`, in the order of their codes; otherwise empty.
+        groups: `Decision.group` of each of the B decisions; empty without a readout.
     """
 
     ids: tuple[str, ...]
@@ -104,6 +111,7 @@ class DecisionBatch(Seen):
     refused: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     labels: tuple[Label, ...] = ()
     choices: tuple[Any, ...] = ()
+    groups: tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.refused.shape != (len(self.ids),):  # the default is empty and means that none was refused
@@ -133,7 +141,7 @@ class DecisionBatch(Seen):
 
     def __getitem__(self, position: int) -> Decision:
         answers = self.ids, self.indices, self.actions, self.propensities, self.refused, self.labels
-        return one_decision(answers, position, self.choices)
+        return one_decision(answers, position, self.choices, self.groups)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[position] for position in range(len(self)))
@@ -142,14 +150,20 @@ class DecisionBatch(Seen):
         return f"DecisionBatch({len(self)} decisions)"
 
 
-def one_decision(answers: Answers, position: int = 0, choices: tuple[Any, ...] = ()) -> Decision:
+def one_decision(
+    answers: Answers,
+    position: int = 0,
+    choices: tuple[Any, ...] = (),
+    groups: tuple[str | None, ...] = (),
+) -> Decision:
     """Return one decision of a batch, as copies, so that it does not keep the batch in memory."""
     ids, indices, actions, propensities, refused, labels = answers
     action = np.array(actions[position])
     propensity = None if propensities is None else float(propensities[position])
     arm = _arm(labels, action, refused=bool(refused[position]))
     chosen = copy(choices[int(action[-1])]) if choices and not refused[position] else action
-    return Decision(ids[position], int(indices[position]), chosen, propensity, arm)
+    group = groups[position] if groups else None
+    return Decision(ids[position], int(indices[position]), chosen, propensity, arm, group)
 
 
 def _arm(labels: tuple[Label, ...], action: FloatArray, *, refused: bool) -> Label | None:

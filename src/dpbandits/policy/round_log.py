@@ -3,7 +3,7 @@
 | kind | content, little-endian |
 |---|---|
 | `A` (ask) | first round, number of rounds, action columns, flag for digests; digests, refused, actions |
-| `T` (tell) | number of tells; rounds, rewards, and two flags of each: usable, missing |
+| `T` (tell) | number of tells; rounds, rewards, two flags of each: usable, missing; further metrics of each |
 
 Records are raw data. Reading them checks their lengths and executes nothing.
 """
@@ -54,6 +54,7 @@ class Told(NamedTuple):
     rewards: FloatArray
     usable: BoolArray
     missing: BoolArray
+    metrics: FloatArray | None = None
 
 
 def pack_ask(
@@ -96,11 +97,21 @@ def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
     return Asked(start, digests, refused, actions)
 
 
-def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray) -> bytes:
-    """Return the record of rewards (k,) of rounds (k,). Unusable rewards are not stored."""
+def pack_tell(
+    rounds: IntArray,
+    rewards: FloatArray,
+    usable: BoolArray,
+    missing: BoolArray,
+    metrics: FloatArray | None = None,
+) -> bytes:
+    """Return the record of rewards (k,) of rounds (k,). Unusable rewards are not stored.
+
+    `metrics` (k, M) are further numbers of these rounds, NaN where missing; None for none.
+    """
     kept = np.where(usable, rewards, 0.0)
     parts = (rounds.astype(_ROUND), kept.astype(_NUMBER), usable.astype(_FLAG), missing.astype(_FLAG))
-    return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts)
+    beside = b"" if metrics is None else metrics.astype(_NUMBER).tobytes()
+    return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts) + beside
 
 
 def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> bytes:
@@ -116,11 +127,15 @@ def unpack_tell(content: bytes) -> Told:
     """
     (count,) = _TELL.unpack_from(content)
     rest = memoryview(content)[_TELL.size :]
-    if len(rest) != _TOLD_BYTES * count:
+    known = _TOLD_BYTES * count
+    beyond = len(rest) - known
+    if beyond < 0 or beyond % (_NUMBER.itemsize * count or beyond + 1):
         raise ValueError
     rounds = np.frombuffer(rest[: 8 * count], dtype=_ROUND).astype(np.int64)
     rewards = np.frombuffer(rest[8 * count : 16 * count], dtype=_NUMBER).astype(np.float64)
-    flags = np.frombuffer(rest[16 * count :], dtype=_FLAG).astype(np.bool_)
+    flags = np.frombuffer(rest[16 * count : known], dtype=_FLAG).astype(np.bool_)
     if not np.isfinite(rewards).all():
         raise ValueError
-    return Told(rounds, rewards, flags[:count], flags[count:])
+    metrics = np.frombuffer(rest[known:], dtype=_NUMBER).astype(np.float64)
+    beside = metrics.reshape(count, -1) if len(metrics) else None
+    return Told(rounds, rewards, flags[:count], flags[count:], beside)

@@ -30,6 +30,7 @@ from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
 from dpbandits.policy.decision import Answers, Decision, DecisionBatch, Receipt, one_decision
+from dpbandits.policy.decision_sets import decision_sets
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
@@ -400,7 +401,7 @@ class RoundPolicy(KeptPolicy):
                 raise InvalidData("neither decision sets nor users were passed: pass users=, or use ask")
             return DecisionBatch(*self._decide_over_domain(len(users), users, available, at, batch=True))
         if menu is None or (_is_set(brought, axes=3) and menu.actions is None):
-            rows, available = self._sets_of(brought, available)
+            rows, available = decision_sets(brought, available, read=self._rows_of, point=self.public_point)
             return DecisionBatch(*self._decide(rows, users, available, at=at))
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
@@ -421,48 +422,6 @@ class RoundPolicy(KeptPolicy):
         if not shape[-2]:  # no candidates: one row of NaN, which is refused later
             return np.full((*shape[:-2], 1, dim), np.nan)
         return rows
-
-    def _sets_of(self, brought: Any, available: Any) -> tuple[FloatArray, BoolArray | None]:
-        """Return decision sets (B, n, d), and a mask (B, n) of available rows, or None if all are available.
-
-        Each entry of a list is read separately. Shorter sets are padded with rows that are not available. An
-        entry that is not a decision set becomes one row of NaN. With a malformed mask no row is available.
-        """
-        try:
-            sets: FloatArray | list[FloatArray] = self._rows_of(brought, ("B", "n"))
-        except InvalidData:
-            found = [self._set_of(one) for one in brought] if isinstance(brought, list | tuple) else []
-            if all(own is None for own in found):  # no entry is a decision set
-                raise
-            none = np.full((1, self.public_point.size), np.nan)
-            sets = [none if own is None else own for own in found]
-        if isinstance(sets, np.ndarray) and not isinstance(available, list | tuple):
-            return sets, None if available is None else _checks.as_marks(
-                available, sets.shape[:2], name="available"
-            )
-        if available is None:
-            offered = [np.ones(len(own), dtype=np.bool_) for own in sets]
-        elif isinstance(available, list | tuple | np.ndarray) and len(available) == len(sets):
-            filled = isinstance(available, np.ndarray) and available.ndim == 2  # (B, n) for the longest set
-            theirs = [one[: len(own)] if filled else one for one, own in zip(available, sets, strict=True)]
-            offered = [_marks_or_none(one, len(own)) for one, own in zip(theirs, sets, strict=True)]
-        else:
-            raise InvalidData(f"available: expected {len(sets)} lists of booleans, one for each decision set")
-        rows = np.tile(self.public_point, (len(sets), max(map(len, sets)), 1))
-        marks = np.zeros(rows.shape[:2], dtype=np.bool_)
-        for place, (own, marked) in enumerate(zip(sets, offered, strict=True)):
-            rows[place, : len(own)], marks[place, : len(own)] = own, marked
-        return rows, marks
-
-    def _set_of(self, brought: Any) -> FloatArray | None:
-        """Return one entry of a list as a decision set (n, d); None if it is not a decision set.
-
-        Its length has no limit: a limit would apply only if another user's set has another length.
-        """
-        try:
-            return self._rows_of(brought, ("n",))
-        except InvalidData:
-            return None
 
     @in_turn
     def _decide_one(self, *given: Any) -> Decision:
@@ -592,7 +551,8 @@ class RoundPolicy(KeptPolicy):
             AlreadyTold: The decision was told or abandoned before.
         """
         kind = type(reward)  # exact types only, as reading an object of a subclass may fail
-        if at is None and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
+        plain = at is None and self._book.companion is None
+        if plain and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
             # Fast path for the common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward))
@@ -604,13 +564,17 @@ class RoundPolicy(KeptPolicy):
             self._book.round_of(decision_id)
             receipt = self.tell_batch([decision_id], [reward], at=at)[0]
         if receipt is Receipt.REFUSED:
-            low, high = self.reward_range.low, self.reward_range.high
-            raise InvalidData(
-                f"the reward is not a number in reward_range ({low:g}, {high:g}), or the decision was "
-                "refused: tell it again, widen the range before the first call of ask, or pass "
-                "RewardRange(..., clip=True)"
-            )
+            raise self._refused_reward()
         return receipt
+
+    def _refused_reward(self) -> InvalidData:
+        """Return the error for a reward that was refused."""
+        low, high = self.reward_range.low, self.reward_range.high
+        return InvalidData(
+            f"the reward is not a number in reward_range ({low:g}, {high:g}), or the decision was "
+            "refused: tell it again, widen the range before the first call of ask, or pass "
+            "RewardRange(..., clip=True)"
+        )
 
     @in_turn
     def tell_batch(
@@ -631,6 +595,12 @@ class RoundPolicy(KeptPolicy):
             UnknownDecision: An id was not issued by this policy; no reward was taken.
             InvalidData: A time is invalid, or the number of rewards is not B; no reward was taken.
         """
+        return self._told(decision_ids, rewards, at)
+
+    def _told(
+        self, decision_ids: Sequence[str], rewards: ArrayLike, at: object, metrics: FloatArray | None = None
+    ) -> tuple[Receipt, ...]:
+        """Record rewards as `tell_batch` does, and further metrics (B, M) of the same decisions."""
         rounds = self._book.rounds_of(decision_ids)
         fresh = self._book.open_among(rounds)
         told = _checks.contents(rewards, name="rewards")
@@ -645,13 +615,22 @@ class RoundPolicy(KeptPolicy):
         values, usable = self.reward_range.within(told)
         became = np.full(len(rounds), RoundStatus.REFUSED, dtype=np.int64)
         if fresh.any():
-            became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
+            kept = None if metrics is None else metrics[fresh]
+            missing = np.isnan(told)[fresh]
+            became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], missing, kept)
         became[late & (became == RoundStatus.ABANDONED)] = RoundStatus.LATE
         return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
-    def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
+    def _take(
+        self,
+        rounds: IntArray,
+        values: FloatArray,
+        usable: BoolArray,
+        missing: BoolArray,
+        metrics: FloatArray | None = None,
+    ) -> IntArray:
         """Record rewards, learn from those that count, and return the rounds' new `RoundStatus` (k,)."""
-        became = self._book.settle(rounds, values, usable, missing)
+        became = self._book.settle(rounds, values, usable, missing, metrics)
         counted = became == RoundStatus.TOLD
         if self._learns and counted.any():
             self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
@@ -979,14 +958,6 @@ def round_taken(what: str = "round") -> Iterator[None]:
         yield
     except InvalidData as error:
         raise InvalidData(f"{error}; the {what} is taken and contributes nothing") from None
-
-
-def _marks_or_none(available: object, count: int) -> BoolArray:
-    """Return a mask (count,) of available rows, in which no row is available if the argument is malformed."""
-    try:
-        return _checks.as_marks(available, (count,), name="available")
-    except InvalidData:
-        return np.zeros(count, dtype=np.bool_)
 
 
 def _is_set(brought: object, *, axes: int) -> bool:

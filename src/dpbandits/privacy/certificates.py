@@ -12,6 +12,7 @@ A certificate is a proven statement about a mechanism from which its (epsilon, d
 `NearGaussianDP`       zero-concentrated, and within a tiny total variation of `GaussianDP`.
                        True of discrete Gaussian noise on a fine lattice
 `PureBeside`           a pure loss, composed with another certificate about the same users
+`Either`               each user's data enters one of two mechanisms only (parallel composition)
 =====================  ================================================================================
 
 Certificates compose (`beside`, `compose`). Certificates of one kind compose to that kind, `GaussianDP` and
@@ -48,11 +49,13 @@ from dpbandits.privacy.calibration import (
 
 __all__ = [
     "Certificate",
+    "Either",
     "GaussianDP",
     "NearGaussianDP",
     "PureBeside",
     "PureDP",
     "ZeroConcentratedDP",
+    "either",
     "from_config",
     "rounded_up",
 ]
@@ -388,6 +391,69 @@ class PureBeside(Certificate):
     def describe(self) -> str:
         """Return both certificates in a few words."""
         return f"{super().describe()}, composed with {self.other.describe()}"
+
+
+@_CERTIFICATES.add("Either", first=_CERTIFICATES.read, second=_CERTIFICATES.read)
+@dataclass(frozen=True)
+class Either(Certificate):
+    """Certificate of two mechanisms, where public facts say which one each user's data enters.
+
+    A user's data changes one of the two, so the loss is at most the larger one (parallel composition).
+
+    Example:
+        >>> one = Either(PureDP(0.5), GaussianDP(0.2))
+        >>> one.delta_at(0.5) == GaussianDP(0.2).delta_at(0.5), one.delta_at(0.4) == PureDP(0.5).delta_at(0.4)
+        (True, True)
+    """
+
+    wording = "the weaker one, as each user's data enters one mechanism only, of:"
+    rule = "parallel composition, the weaker certificate counts"
+
+    first: Certificate
+    second: Certificate
+
+    def beside(self, other: Certificate) -> Certificate:
+        """Return the composition: that of `other` with the one or with the other certificate."""
+        return either(self.first.beside(other), self.second.beside(other))
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the larger delta."""
+        return max(self.first.delta_at(epsilon), self.second.delta_at(epsilon))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the larger epsilon."""
+        return max(self.first.epsilon_at(delta), self.second.epsilon_at(delta))
+
+    def to_zcdp(self) -> ZeroConcentratedDP:
+        """Return the larger rho."""
+        return ZeroConcentratedDP(max(self.first.to_zcdp().rho, self.second.to_zcdp().rho))
+
+    def membership_bound(self) -> float:
+        """Return the larger bound."""
+        return max(self.first.membership_bound(), self.second.membership_bound())
+
+    def describe(self) -> str:
+        """Return both certificates in a few words."""
+        return f"{self.wording} {self.first.describe()}; {self.second.describe()}"
+
+
+def either(first: Certificate, second: Certificate) -> Certificate:
+    """Return the certificate of two mechanisms of which each user's data enters one only.
+
+    It is the weaker one of two of a kind, if one of them is weaker in every number, and `Either` otherwise.
+    """
+    match first, second:
+        case PureDP(), PureDP():
+            return PureDP(max(first.epsilon, second.epsilon))
+        case ZeroConcentratedDP(), ZeroConcentratedDP():
+            return ZeroConcentratedDP(max(first.rho, second.rho))
+        case GaussianDP(), GaussianDP():
+            return GaussianDP(max(first.mu, second.mu))
+        case NearGaussianDP(), NearGaussianDP():
+            weaker, other = (first, second) if first.mu >= second.mu else (second, first)
+            return weaker if weaker.distance >= other.distance else Either(first, second)
+        case _:
+            return Either(first, second)
 
 
 # Cached, because statements compute these numbers each time that they are shown.

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -107,6 +107,11 @@ class ServedBandit(GPBandit):
     _followed: PublishedPosterior | None = None
     _informed = False
     _released = 0
+
+    def _begun_run(self, *_: Any) -> NoReturn:
+        raise InvalidParameter(
+            "readout: the service has no readouts yet: use GPBandit.open in a process of yours"
+        )
 
     def know_arms(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Take over the changes of arms that the store has; see `ArmHistory.of`."""
@@ -409,7 +414,12 @@ class StoredBook(RoundBook):
         return np.array(slots, dtype=np.int64)
 
     def settle(
-        self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
+        self,
+        rounds: IntArray,
+        rewards: FloatArray,
+        usable: BoolArray,
+        missing: BoolArray,
+        metrics: FloatArray | None = None,
     ) -> IntArray:
         """Do `RoundBook.settle` for rounds from `rounds_of`."""
         became = self._becoming(rounds, usable, missing)

@@ -739,7 +739,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """Return Thompson weights (S, K, m) from public coins, with deviations times `_spread`.
 
         A new arm is the best one in a share of the draws that is its minimum, rounded up to whole draws. The
-        last release ends all minimums, because no later release would learn from them.
+        last release ends minimums of new arms, because no later release would learn from them.
         """
         spread, codes = self._spread(released), self.history.offered(released)
         normals = self._normals(codes, len(posterior.mean) // len(codes))
@@ -747,9 +747,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._forced(draws.reshape(DRAWS, len(codes), -1), released)
 
     def _forced(self, draws: FloatArray, released: int) -> FloatArray:
-        """Return Thompson weights (S, k, m) in which a new arm is the best in its minimum share of draws."""
+        """Return Thompson weights (S, k, m) in which an arm is the best in its minimum share of draws."""
         codes, ratio, taken = self.history.offered(released), effect_features(self.features).ratio[0], 0
-        for code, share in self.history.minimums(released) if self._spread(released) > 0.0 else ():
+        new = self.history.minimums(released) if self._spread(released) > 0.0 else []
+        kept = [(self.history.code(label), share) for label, share in self._setup.minimum.items()]
+        for code, share in (*kept, *new):
             end = taken + math.ceil(share * DRAWS)
             draws[taken:end, np.searchsorted(codes, code), 0] += FORCED * ratio
             taken = end
@@ -779,7 +781,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             told,
             answered=answered,
             uniforms=self._people_coins(len(told.design.sizes)),
-            kept=float(kept_after(told.people, self.tuning.forget)),
+            kept=float(kept_after(told.people / self._setup.learning_share, self.tuning.forget)),
         )
         return found
 
@@ -794,7 +796,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         tables = self._tables(one)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
         told = Heard(
-            people=end - start,
+            people=self.rounds(number),
             design=tables,
             sums=one.sums / UNITS,
             sum_sd=float(np.sqrt(2.0)) * scale,
@@ -899,7 +901,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         squares, information = columns_in_turn(
             self.reader.effects,
             variance=COLUMN_VARIANCE,
-            people=np.diff((0, *self.blocks))[int(self._census) :] / self.arms,
+            people=self._setup.learning_share * np.diff((0, *self.blocks))[int(self._census) :] / self.arms,
             noise_variance=lambda groups: self._noise_variance(groups, first=False),
             reward_variance=VARIANCE,
         )

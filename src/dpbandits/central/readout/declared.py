@@ -1,0 +1,240 @@
+"""`Readout`: the public arguments of a private comparison with a control group.
+
+The comparison needs a group of users whom the policy does not serve. They get the arm of a `Control`, chosen
+by a public coin, and never enter learning. At a few public looks the sums of both groups' outcomes are
+released with noise. A `Stop` is a rule on these releases.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._config import Configured, plain
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["REWARD", "UNIFORM", "Control", "Readout", "Stop", "ToldMetric"]
+
+REWARD = "reward"
+"""Name of the metric that is the policy's own reward."""
+
+UNIFORM = "uniform"
+"""Value of `Control.arm` for an arm drawn uniformly."""
+
+MOST_LOOKS, MOST_METRICS = 64, 16
+"""Largest number of looks, and of metrics beside the reward."""
+
+MOST_MINIMUM = 0.5
+"""Largest sum of the shares in `Readout.minimum`."""
+
+
+@worded
+@dataclass(frozen=True, kw_only=True)
+class Control(Configured):
+    """Control group: a public share of the users, and how they are served.
+
+    Args:
+        arm: Label of the arm that every user of the group gets; "uniform" for an arm drawn uniformly by a
+            public coin; or a `PublishedPosterior` of the policy's contexts and arms, whose best arm is given.
+            If the arm of a label is not available to a user, an available arm is drawn uniformly.
+        share: Share of the users in the group, from 0.01 to 0.5. Take 0.2 with fewer than 10,000 users, or
+            for rare rewards.
+
+    Raises:
+        InvalidParameter: The share is out of its range.
+    """
+
+    arm: Label | PublishedPosterior
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        share = _checks.number(self.share, name="share", minimum=0.01, exclusive=False, maximum=0.5)
+        _checks.assign(self, share=share)
+        if not isinstance(self.arm, PublishedPosterior | str | int | float | bool):
+            raise InvalidParameter(
+                f"Control: arm is {_checks.kind_of(self.arm)}, expected the label of an arm, 'uniform' or a "
+                "published function of contexts and arms"
+            )
+
+    def to_config(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary, in which a published function is {"function": ...}."""
+        arm = self.arm
+        shown = {"function": json.loads(arm.to_json())} if isinstance(arm, PublishedPosterior) else arm
+        return {"arm": shown, "share": self.share}
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the constructor's arguments in a configuration, parsed."""
+        found = super().arguments(config)
+        if isinstance(found["arm"], Mapping):
+            found["arm"] = PublishedPosterior.from_config(found["arm"]["function"])
+        return found
+
+
+@worded
+@dataclass(frozen=True, kw_only=True)
+class Stop(Configured):
+    """Rule on released looks: the policy harms if a metric exceeds the control's by more than a bound.
+
+    Args:
+        harm: Name of the metric, of which more is worse.
+        above: Difference of the groups' means, in units of the metric, that is harmless.
+        then: "control" gives every later user the control's arm, and ends learning and readout. None only
+            says in `diagnostics()` that the rule has stopped.
+
+    Raises:
+        InvalidParameter: The bound is no finite number of at least 0, or `then` is another value.
+    """
+
+    harm: str
+    above: float = 0.0
+    then: Literal["control"] | None = None
+
+    def __post_init__(self) -> None:
+        _checks.an(self.harm, str, name="harm", pass_='harm="complaint"')
+        _checks.assign(self, above=_checks.number(self.above, name="above", exclusive=False))
+        if self.then is not None:
+            _checks.one_of(self.then, ("control",), name="then")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldMetric:
+    """One metric of the readout.
+
+    Attributes:
+        name: Name of the metric.
+        bounds: Public range of its values.
+        yes_no: True if its only values are the ends of the range.
+        default: Value that counts where a value is missing: 0, or the end of the range nearest to 0.
+        weight: Weight of its sums in the noise; twice the weight means half the noise relative to the others.
+    """
+
+    name: str
+    bounds: RewardRange
+    yes_no: bool
+    weight: float = 1.0
+
+    @property
+    def default(self) -> float:
+        """Value that counts where a value is missing, in units of the metric."""
+        return min(max(0.0, self.bounds.low), self.bounds.high)
+
+
+@worded
+@dataclass(frozen=True, kw_only=True)
+class Readout(Configured):
+    """Private comparison of a policy with a control group, while it runs and afterwards.
+
+    Args:
+        control: Control group.
+        metrics: Further metrics by their names: `bool` for True or False, or a public range (low, high).
+            `tell(id, reward, complaint=False)` tells them. A value that is missing or cannot be read counts
+            as the public default: 0, or the end of the range nearest to 0. The entry "reward": bool says that
+            the reward is always one of the two ends of its range.
+        weights: Weights of metrics in the noise, by name, from 0.1 to 10; default 1, also for the reward.
+            Twice the weight of a metric means half its noise, relative to the other metrics.
+        looks: Number of looks, after equal parts of the horizon.
+        share: Share of the policy group's promise that its sums spend, from 0.001 to 0.5; learning gets the
+            rest. The control group's sums spend that group's whole promise.
+        minimum: Share of the policy group's decisions that an arm gets at least, by label. A share is at most
+            one over the number of arms, is rounded up to a multiple of 1/48, and all together are at most
+            0.5. Every decision then has its propensity.
+        stop: Rule on the released looks; None for no rule.
+
+    Raises:
+        InvalidParameter: A number is out of its range, or a name is not that of a metric.
+
+    Example:
+        >>> readout = Readout(control=Control(arm="nothing"), metrics={"complaint": bool},
+        ...     stop=Stop(harm="complaint", above=0.02))
+        >>> readout.control.share, readout.looks, Readout.from_config(readout.to_config()) == readout
+        (0.1, 4, True)
+    """
+
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        "control": Control.from_config,
+        "stop": Stop.from_config,
+        "metrics": lambda kinds: {
+            name: bool if kind == "bool" else RewardRange.from_config(kind) for name, kind in kinds.items()
+        },
+        "minimum": dict,
+    }
+
+    control: Control
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    looks: int = 4
+    share: float = 0.05
+    minimum: Mapping[Label, float] = field(default_factory=dict)
+    stop: Stop | None = None
+
+    def __post_init__(self) -> None:
+        _checks.an(self.control, Control, name="control", pass_='control=Control(arm="nothing")')
+        _checks.an(
+            self.stop, Stop, name="stop", pass_='stop=Stop(harm="complaint", above=0.02)', optional=True
+        )
+        for name in ("metrics", "weights", "minimum"):
+            given = _checks.an(getattr(self, name), Mapping, name=name, pass_="a dict by names")
+            _checks.assign(self, **{name: dict(given)})
+        _checks.assign(self, metrics={name: _range(name, kind) for name, kind in self.metrics.items()})
+        looks = _checks.integer(self.looks, name="looks")
+        share = _checks.number(self.share, name="share", minimum=0.001, exclusive=False, maximum=0.5)
+        _checks.assign(self, looks=looks, share=share)
+        if looks > MOST_LOOKS or len(self.metrics) > MOST_METRICS:
+            raise InvalidParameter(f"readout: at most {MOST_LOOKS} looks and {MOST_METRICS} metrics")
+        weights = {
+            name: _checks.number(weight, name="weights", minimum=0.1, exclusive=False, maximum=10.0)
+            for name, weight in self.weights.items()
+        }
+        minimum = {
+            label: _checks.number(least, name="minimum", maximum=MOST_MINIMUM)
+            for label, least in self.minimum.items()
+        }
+        _checks.assign(self, weights=weights, minimum=minimum)
+        if math.fsum(minimum.values()) > MOST_MINIMUM:
+            raise InvalidParameter(f"minimum: the shares are more than {MOST_MINIMUM} together")
+        named = {REWARD, *self.metrics}
+        if not weights.keys() <= named or (self.stop is not None and self.stop.harm not in named):
+            raise InvalidParameter(f"weights and stop: expected names of metrics: {', '.join(sorted(named))}")
+
+    def to_config(self) -> dict[str, Any]:
+        """Return a JSON-ready dictionary, from which `from_config` builds an equal object."""
+        kinds = {name: "bool" if kind is bool else plain(kind) for name, kind in self.metrics.items()}
+        return super().to_config() | {
+            "metrics": kinds,
+            "minimum": [[label, least] for label, least in self.minimum.items()],
+        }
+
+    def outcomes(self, reward_range: RewardRange) -> tuple[ToldMetric, ...]:
+        """Return the metrics, the reward first, for a policy with this reward range."""
+        kinds: dict[str, Any] = {REWARD: reward_range, **self.metrics}
+        if kinds[REWARD] is bool:
+            kinds[REWARD] = reward_range
+        return tuple(
+            ToldMetric(
+                name=name,
+                bounds=RewardRange(0, 1) if kind is bool else kind,
+                yes_no=self.metrics.get(name) is bool,
+                weight=self.weights.get(name, 1.0),
+            )
+            for name, kind in kinds.items()
+        )
+
+
+def _range(name: object, kind: object) -> Any:
+    """Return `bool` or the range of a metric, after checking its name."""
+    if not isinstance(name, str) or not name.isidentifier() or name in ("at", "decision_id", "self"):
+        raise InvalidParameter("metrics: expected names that a call can have, such as complaint")
+    if kind is bool:
+        return bool
+    if name == REWARD:
+        raise InvalidParameter(
+            "metrics: the policy's reward_range is the range of the reward: pass bool or nothing"
+        )
+    return RewardRange.of(kind)

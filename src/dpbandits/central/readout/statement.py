@@ -1,0 +1,70 @@
+"""Statement of a policy with a readout: what the control group adds, and on what it rests."""
+
+from dataclasses import replace
+
+from dpbandits.central.readout.run import ReadoutRun
+from dpbandits.privacy import sentences
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.sentences import enforced, shown_to, unchecked
+
+__all__ = ["with_readout"]
+
+GROUPS = enforced(
+    "separate groups",
+    "Every user is in one group at all times, the policy's or the control's. A public coin of the id's keyed "
+    "digest decides which, or without ids the number of the round. Rounds of the control group enter the "
+    "sums of the control group at their look and no other release. Its arms follow from public coins, public "
+    "functions and the user's own context.",
+)
+OUTCOMES = enforced(
+    "bounded outcomes",
+    "Every metric lies in its public range and becomes an integer before it is summed. A round whose reward "
+    "does not count, or whose metric is missing, adds the integer of a public default. Where this statement "
+    "says that a round contributes nothing, it adds these public integers to the sums of a look.",
+)
+LOOKS = enforced(
+    "looks by asks",
+    "Every round is in at most one look, fixed by the number of its ask. A look is released once, after a "
+    "deadline in numbers or times of asks, and is stored before it is shown.",
+)
+FIXED_IDS = unchecked(
+    "fixed ids and times",
+    "Which ids ask, and when, does not depend on private data. Group, look and number of rounds of a user "
+    "follow from them alone. Times of calls of readout() do not depend on private data either.",
+)
+THEOREM = (
+    " With a readout, every user's data enters one group only, fixed by public coins. The loss of a user is "
+    "that of the user's own group (parallel composition). In the policy group learning and the sums of "
+    "outcomes add up by composition. In the control group the sums alone spend the promise. The sensitivity "
+    "of the sums holds for all looks together (derivation: dpbandits.central.readout.lattice)."
+)
+NOTE = (
+    "The readout has a control group with {share:g} of the users, {looks} looks and the metrics {names}. The "
+    "reward of a round includes the metrics that are told with it. The numbers of rounds and users of a "
+    "group at a look are public, as ids and times of asks are."
+)
+
+
+def with_readout(found: Guarantee, run: ReadoutRun) -> Guarantee:
+    """Return the guarantee of a policy with this readout, given that of its learning alone."""
+    readout, noises = run.readout, run.noises
+    names = ", ".join(one.name for one in run.outcomes)
+    records = tuple(
+        own.record(name, readout.looks)
+        for name, own in (("policy", noises.policy), ("control", noises.control))
+    )
+    return replace(
+        found,
+        observers=(
+            *found.observers,
+            shown_to("each user", "the user's own group, as far as decisions show it"),
+        ),
+        mechanisms=(*found.mechanisms, *records),
+        assumptions=sentences.in_order((*found.assumptions, GROUPS, OUTCOMES, LOOKS, FIXED_IDS)),
+        theorem=found.theorem + THEOREM,
+        certificate=noises.certificate,
+        notes=(
+            *found.notes,
+            NOTE.format(share=readout.control.share, looks=readout.looks, names=names),
+        ),
+    )
