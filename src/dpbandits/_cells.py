@@ -29,6 +29,7 @@ from dpbandits._typing import FloatArray, IntArray
 
 __all__ = [
     "EXACT",
+    "LONGEST_NUMBER",
     "LONGEST_WORD",
     "MISSING",
     "SOFT",
@@ -61,6 +62,9 @@ another category for missing cells."""
 
 LONGEST_WORD = max(map(len, MISSING))
 """Number of characters of the longest word of `MISSING`."""
+
+LONGEST_NUMBER = 1 << 12
+"""Largest number of characters of a text that can be a number. Such a text has ASCII characters only."""
 
 EXACT = 1 << 53
 """Largest integer up to which every integer is a float without rounding."""
@@ -183,6 +187,8 @@ def _number_in(text: str) -> int | float | str | None:
     word = text.casefold()
     if word in MISSING:
         return None
+    if len(text) > LONGEST_NUMBER or not text.isascii():
+        return text
     if word in _TRUTH:
         return _TRUTH[word]
     try:

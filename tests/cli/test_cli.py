@@ -207,6 +207,7 @@ ROOMS = {
     "calibrate": ["gaussian"],
     "central": ["learn", "predict", "evaluate"],
     "local": ["simulate", "aggregate"],
+    "export": ["sql"],
     "outsourced": ["curate", "answer", "optimise"],
     "lab": ["compare"],
 }

@@ -28,6 +28,7 @@ from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.export import decisions
+from dpbandits.export.sql import Dialect, to_sql
 from dpbandits.models import features as feature_maps
 from dpbandits.models.features import ArmFeatures, Features, SectionFeatures
 from dpbandits.models.features.base import NORM_BOUND
@@ -198,6 +199,27 @@ class PublishedFunction(Seen, ABC):
         return decisions.written_policy(
             rule, schema=schema, arms=arms, version=None, coded=True, actions=self._exported_actions()
         )
+
+    @abstractmethod
+    def to_decisions(self) -> str:
+        """Return JSON that decides without this library: see `dpbandits.export.decide_by`."""
+
+    def to_sql(
+        self,
+        dialect: Dialect,
+        *,
+        table: str = "people",
+        decision: str = "decision",
+        fallback: Label | None = None,
+    ) -> str:
+        """Return a SELECT statement that decides for every row of a table, as `recommend_batch` does.
+
+        See `dpbandits.export.to_sql` for the arguments.
+
+        Raises:
+            InvalidParameter: As for `to_decisions` and `export.to_sql`.
+        """
+        return to_sql(self.to_decisions(), dialect, table=table, decision=decision, fallback=fallback)
 
     def _exported_actions(self) -> dict[str, Any] | None:
         """Return the fields of the actions in an exported policy; None without actions."""

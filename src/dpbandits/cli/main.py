@@ -39,6 +39,7 @@ _COMMANDS = {
         "outsourced:app",
         "Outsourced optimisation: a curator releases a table once, and a modeler optimises over it.",
     ),
+    "export": ("export:app", "Write a published policy for other runtimes."),
     "lab": ("lab:app", "Simulated experiments. They protect nobody."),
     "service": (
         "service:app",

@@ -20,7 +20,16 @@ from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.export.decide import arm_scores, decide_by
 from dpbandits.tables import Schema
 
-__all__ = ["chosen", "cut_at", "growthbook", "read", "written_policy"]
+__all__ = [
+    "chosen",
+    "cut_at",
+    "effect_groups",
+    "effect_table",
+    "first_reaching",
+    "growthbook",
+    "read",
+    "written_policy",
+]
 
 _FORMAT = 1
 _KIND = "dpbandits decisions"
@@ -146,6 +155,11 @@ def _least(reached: Callable[[float], bool], low: float, high: float) -> float:
         low, high = (low, middle) if reached(middle) else (middle, high)
 
 
+def first_reaching(share: float, low: float, high: float) -> float:
+    """Return the first number of a range from `low` to `high` whose share of it is at least `share`."""
+    return _least(lambda x: (x - low) / (high - low) >= share, low, high)
+
+
 # -- weights per leaf condition -----------------------------------------------------------------------
 
 
@@ -212,19 +226,34 @@ def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
 
 def _of_effects(rule: dict[str, Any], shape: Sequence[int]) -> FloatArray:
     """Return (cells, K) scores without the constant `middle` and the factor `width`."""
-    components, weights = [np.array(own) for own in rule["components"]], np.array(rule["mean"]).T
-    factors = [sorted(own) for own in rule["factors"]]
-    places: dict[tuple[int, ...], list[int]] = {}
-    for place, own in enumerate(factors):
-        places.setdefault(tuple(j for j, _ in own), []).append(place)
-    scores = np.zeros((*shape, weights.shape[1]))
-    for columns, held in places.items():  # one term for each group of columns
-        axes = "abcd"[: len(columns)]
-        sides = [components[j][:, [factors[k][at][1] for k in held]] for at, j in enumerate(columns)]
-        words = ",".join([*(f"{axis}k" for axis in axes), "kz"])
-        part = np.einsum(f"{words}->{axes}z", *sides, weights[held])
+    scores = np.zeros((*shape, len(rule["mean"])))
+    for columns, features in effect_groups(rule).items():
+        part = effect_table(rule, columns, features)
         scores += part.reshape(*(size if j in columns else 1 for j, size in enumerate(shape)), -1)
-    return scores.reshape(-1, weights.shape[1])
+    return scores.reshape(-1, scores.shape[-1])
+
+
+def effect_groups(rule: dict[str, Any]) -> dict[tuple[int, ...], list[int]]:
+    """Return the indices of the features of each group of columns in a rule of type `effects`."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for feature, factors in enumerate(rule["factors"]):
+        groups.setdefault(tuple(sorted(column for column, _ in factors)), []).append(feature)
+    return groups
+
+
+def effect_table(rule: dict[str, Any], columns: Sequence[int], features: Sequence[int]) -> FloatArray:
+    """Return what a group of columns adds to the arms' scores, without the factor `width`.
+
+    The shape is (levels of the first column, levels of the second, ..., K).
+    """
+    factors = [sorted(rule["factors"][feature]) for feature in features]
+    sides = [
+        np.array(rule["components"][column])[:, [own[at][1] for own in factors]]
+        for at, column in enumerate(columns)
+    ]
+    axes = "abcdefgh"[: len(columns)]
+    words = ",".join([*(f"{axis}k" for axis in axes), "zk"])
+    return np.asarray(np.einsum(f"{words}->{axes}z", *sides, np.array(rule["mean"])[:, features]))
 
 
 def _below(nodes: list[dict[str, Any]], at: int, box: Box) -> Iterator[tuple[Box, list[float]]]:
@@ -267,17 +296,13 @@ def _within(column: dict[str, Any], low: float, high: float) -> dict[str, Any] |
         return {"$in": held} if held else None
     bottom, top = column["low"], column["high"]
 
-    def first(cut: float) -> float:
-        """Return the first number whose share is at least `cut`."""
-        return _least(lambda x: (x - bottom) / (top - bottom) >= cut, bottom, top)
-
     condition: dict[str, Any] = {}
     if low > 0.0:
-        condition["$gte"] = first(low)
+        condition["$gte"] = first_reaching(low, bottom, top)
     elif not column.get("clip"):
         condition["$gte"] = bottom
     if high <= 1.0:
-        condition["$lt"] = first(high)
+        condition["$lt"] = first_reaching(high, bottom, top)
     elif not column.get("clip"):
         condition["$lte"] = top
     return condition if "$gte" in condition else {"$exists": True, **condition}
