@@ -88,17 +88,33 @@ def guarantee(
     ] = None,
     pdf: Annotated[Path | None, Option(help="Write both as PDF to this file (extra `pdf`).")] = None,
     paper: Annotated[Paper, Option(help="Paper of the PDF: A4 or Letter.")] = "A4",
+    registry: Annotated[
+        Path | None,
+        Option(help="Write a record (YAML) for the registry of DP deployments to this file."),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        Option(
+            help="Facts for --registry that only you know (.toml or .json): name, data_curators, "
+            "intended_use, data_product_region, description, publication_date, registry_authors."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy statement of a configured policy, as text, HTML or PDF. No data is read."""
     found = _guarantee_in(source)
+    if registry is not None:
+        from dpbandits.privacy.registry import as_yaml, registry_record
+
+        record = registry_record(found, {} if facts is None else _read_config(facts))
+        registry.write_text(f"{as_yaml(record)}\n", encoding="utf-8")
     if html is not None:
         html.write_text(found.to_html(), encoding="utf-8")
     if pdf is not None:
         pdf.write_bytes(found.to_pdf(paper=paper))
     if as_json:
         typer.echo(found.to_json())
-    elif annex or (html is None and pdf is None):
+    elif annex or (html is None and pdf is None and registry is None):
         typer.echo(found.explain() + (f"\n\n\n{found.annex()}" if annex else ""))
 
 
