@@ -1,9 +1,9 @@
 """Families of worlds on which constants of `actions=` are chosen: prices, bids, doses, discounts from seeds.
 
-A world is written FAMILY:SEED. The seed draws its one to six columns of contexts, the range and steps of its
-action, and its functions. Some columns have no influence. Constants are chosen on seeds below 1,000,000. The
-study `reproduction.studies.prices` reports on later seeds of these families, and on the worlds of
-`lab.worlds.PRICE_WORLDS`, which are of no family here.
+A world is written FAMILY:SEED. The seed draws its columns of contexts (one to six, or 20 to 30 in `wide`),
+the range and steps of its action, and its functions. Some columns have no influence. Constants are chosen on
+seeds below 1,000,000. The study `reproduction.studies.prices` reports on later seeds of these families, and
+on the worlds of `lab.worlds.PRICE_WORLDS`, which are of no family here.
 
 | family | chance of the outcome 1, by the action | value |
 |---|---|---|
@@ -13,6 +13,7 @@ study `reproduction.studies.prices` reports on later seeds of these families, an
 | `rebate` | rises with the discount, for some people faster | (margin - discount) x bought |
 | `level` | as `demand`, the same for everybody | (price - cost) x bought |
 | `idle` | does not depend on the action | bought - cost of the action |
+| `wide` | as in `demand`, `peak` or `rebate`, by two of the columns at most | as there |
 """
 
 from collections.abc import Callable
@@ -22,9 +23,12 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.lab.worlds.prices import PriceWorld
 
-__all__ = ["FAMILIES", "made"]
+__all__ = ["FAMILIES", "WIDE", "made"]
 
 FAMILIES = ("demand", "reserve", "peak", "rebate", "level", "idle")
+WIDE = "wide"
+"""Family of worlds with many columns; the other families have few."""
+
 RELEVANT = 0.65
 """Chance that a column after the first has an influence."""
 
@@ -35,8 +39,9 @@ _Chance = Callable[[FloatArray, FloatArray], FloatArray]
 def made(name: str) -> PriceWorld:
     """Return the world FAMILY:SEED."""
     family, _, seed = name.partition(":")
-    rng = np.random.default_rng([FAMILIES.index(family), int(seed)])
-    kinds = [None if rng.random() < 0.6 else int(rng.integers(2, 5)) for _ in range(int(rng.integers(1, 7)))]
+    rng = np.random.default_rng([[*_FAMILIES].index(family), int(seed)])
+    count = int(rng.integers(*((20, 31) if family == WIDE else (1, 7))))
+    kinds = [None if rng.random() < 0.6 else int(rng.integers(2, 5)) for _ in range(count)]
     if family == "reserve":
         kinds[-1] = int(rng.integers(2, 5))
     columns = {f"column {place}": kind for place, kind in enumerate(kinds)}
@@ -156,6 +161,13 @@ def _idle(rng: np.random.Generator, kinds: list[int | None], low: float, width: 
     return chance, lambda number, mean: mean - dear * (number - low) / width, None
 
 
+def _wide(rng: np.random.Generator, kinds: list[int | None], low: float, width: float) -> _Made:
+    places = rng.choice(len(kinds), size=2, replace=False)
+    few = (_demand, _peak, _rebate)[int(rng.integers(3))]
+    chance, value, shape = few(rng, [kinds[place] for place in places], low, width)
+    return lambda columns, number: chance(columns[:, places], number), value, shape
+
+
 _FAMILIES: dict[str, Callable[[np.random.Generator, list[int | None], float, float], _Made]] = {
     "demand": _demand,
     "reserve": _reserve,
@@ -163,4 +175,5 @@ _FAMILIES: dict[str, Callable[[np.random.Generator, list[int | None], float, flo
     "rebate": _rebate,
     "level": _level,
     "idle": _idle,
+    WIDE: _wide,
 }

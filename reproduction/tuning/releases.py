@@ -481,6 +481,8 @@ ELSEWHERE = {
         "central.marginals.action_release.BINS_POWER",
         "central.marginals.action_release.FREEDOM",
         "central.marginals.action_release.CAUTION_POWER",
+        "models.marginals.actions.COLUMNS_THAT_MATTER",
+        "models.marginals.actions.MANY_COLUMNS",
     ),
     "chosen in short trials on worlds of their own by another command, reproduction/tuning/products.py": (
         "central.marginals.product_release.PEOPLE",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.stats import multivariate_normal
 
 from dpbandits.domains import Arms, Box, Product
 from dpbandits.errors import InvalidParameter
@@ -10,7 +11,15 @@ from dpbandits.models import features
 from dpbandits.models.marginals import EffectFeatures, Effects
 from dpbandits.models.marginals.action_basis import ActionBasis
 from dpbandits.models.marginals.action_features import ActionFeatures
-from dpbandits.models.marginals.actions import ActionEffects, ActionWeights, BinSums, evidence_of
+from dpbandits.models.marginals.actions import (
+    COLUMNS_THAT_MATTER,
+    MANY_COLUMNS,
+    ActionEffects,
+    ActionWeights,
+    BinSums,
+    evidence_of,
+)
+from dpbandits.models.marginals.inclusion import LEAST
 
 pytestmark = pytest.mark.numerics
 
@@ -101,6 +110,62 @@ def test_learned_variances_follow_the_squares():
     small, large = (ACROSS.learned(np.full(ACROSS.n_weights, own)) for own in (1e-6, 1.0))
     assert (small < ACROSS.prior).all()
     assert (large > ACROSS.prior).all()
+
+
+WIDE = ActionEffects(Effects((2,) * 9 + (3,), (False,) * 10, ((0, 1), (1, 4))), ActionBasis((4,), (True,)))
+
+
+def _told(matter, *, rows=400, sd=0.3):
+    """Precision and shift of the weights of `WIDE` from single outcomes, which some columns decide."""
+    rng = np.random.default_rng(5)
+    levels = np.column_stack([rng.integers(0, size, rows) for size in WIDE.effects.sizes])
+    phi = WIDE.products(WIDE.effects(levels), WIDE.basis.table[rng.integers(4, size=rows)])
+    weights = np.zeros(WIDE.n_weights)
+    for column in matter:
+        own, alone = WIDE.holds(column)
+        weights[own[alone]] = rng.choice([-0.15, 0.15], alone.sum())
+    outcomes = phi @ weights + sd * rng.standard_normal(rows)
+    return phi.T @ phi / sd**2, phi.T @ outcomes / sd**2
+
+
+def test_the_probability_that_a_column_matters_is_the_evidence_for_it_against_none():
+    precision, shift = _told(matter=(1,), rows=40)
+    found = ActionWeights.fitted(WIDE, precision, shift, WIDE.prior, steps=1)
+    before = COLUMNS_THAT_MATTER / 10
+    used = WIDE.variances(WIDE.prior * WIDE.shares(np.full(10, before)))
+
+    def log_evidence(variances):
+        covariance = precision + precision * variances @ precision
+        return multivariate_normal.logpdf(shift, cov=covariance, allow_singular=True)
+
+    for column in range(10):
+        own, _ = WIDE.holds(column)
+        with_it, without = used.copy(), used.copy()
+        with_it[own], without[own] = with_it[own] / before, 1e-12 * without[own]
+        odds = before / (1.0 - before) * np.exp(log_evidence(with_it) - log_evidence(without))
+        expected = np.clip(odds / (1.0 + odds), LEAST, 1.0 - LEAST)
+        assert found.included[column] == pytest.approx(expected, rel=1e-3)
+
+
+def test_columns_that_matter_are_found_and_others_are_shrunk():
+    told = _told(matter=(1, 9), rows=2_000)
+    found = ActionWeights.fitted(WIDE, *told, WIDE.prior, steps=15)
+    assert set(np.flatnonzero(found.included > 0.9)) == {1, 9}
+    plain = ActionWeights.of(WIDE, *told, found.variances)
+    others = WIDE.holds(6)[0]
+    assert (found.mean[others] ** 2).sum() < 0.5 * (plain.mean[others] ** 2).sum()
+
+
+def test_an_interaction_needs_both_of_its_columns_and_few_columns_all_matter():
+    shares = WIDE.variances(WIDE.shares(np.linspace(0.1, 1.0, 10)))
+    both = np.intersect1d(WIDE.holds(0)[0], WIDE.holds(1)[0])
+    assert len(both) > 0
+    np.testing.assert_allclose(shares[both], 0.1 * 0.2)
+    assert ActionEffects(Effects.of([2] * MANY_COLUMNS), WIDE.basis).included is None
+    few = ActionWeights.fitted(
+        ACROSS, np.eye(ACROSS.n_weights), np.ones(ACROSS.n_weights), ACROSS.prior, steps=3
+    )
+    assert few.included is None
 
 
 def test_interactions_of_contexts_are_left_out_where_they_do_not_fit_and_too_many_columns_are_refused():

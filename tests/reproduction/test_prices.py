@@ -10,7 +10,7 @@ from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds import PRICE_WORLDS
 from reproduction.studies import prices, prices_logs
 from reproduction.tuning import prices as tuning
-from reproduction.tuning.price_worlds import FAMILIES, made
+from reproduction.tuning.price_worlds import FAMILIES, WIDE, made
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
@@ -73,7 +73,7 @@ def test_changed_constants_are_put_back():
     assert [getattr(one.holder, one.attribute) for one in changes] == before
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, WIDE])
 def test_a_tuning_world_is_drawn_from_its_seed(family):
     """Chances, their public shape and the columns come from the seed alone, and another seed has others."""
     world, again, other = (made(f"{family}:{seed}") for seed in (5, 5, 6))
@@ -88,3 +88,16 @@ def test_a_tuning_world_is_drawn_from_its_seed(family):
         assert (np.diff(means, axis=1) * {"increasing": 1, "decreasing": -1}[world.shape] >= -1e-12).all()
     np.testing.assert_array_equal(again.means(again.people(3, 200)), means)
     assert other.numbers != world.numbers or other.columns != world.columns
+    assert (len(world.columns) >= 20) == (family == WIDE)
+
+
+def test_two_columns_at_most_matter_in_a_wide_world():
+    """Other values of one column change chances for two of the columns at most."""
+    world, rng = made(f"{WIDE}:6"), np.random.default_rng(0)
+    people = world.people(3, 200)
+    matter = 0
+    for column in range(len(world.columns)):
+        other = people.copy()
+        other[:, column] = rng.permutation(other[:, column])
+        matter += bool(np.abs(world.means(other) - world.means(people)).max() > 0.0)
+    assert 1 <= matter <= 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.lab.worlds.prices import PRICE_WORLDS
 from internals import marginals as inside
 
@@ -162,6 +162,25 @@ def test_decisions_by_context_begin_once_they_pay():
         found[name] = len(set(decided.indices.tolist()))
     assert found["flat"] == 1
     assert found["price-1"] > 4
+
+
+def test_columns_that_say_nothing_are_left_out_of_predictions():
+    """One of 20 columns decides who buys. It moves predictions 9 times as much if every column may matter."""
+    columns = dpb.Schema(**{f"c{j}": dpb.Categories(["u", "v"]) for j in range(20)})
+    tuning = GPTuning(blocks=(600, 1_200))
+    chooser, rng = (
+        policy(contexts=columns, horizon=1_200, epsilon=20.0, tuning=tuning),
+        np.random.default_rng(3),
+    )
+    for _ in chooser.blocks:
+        people = {f"c{j}": rng.choice(["u", "v"], 600) for j in range(20)}
+        decided = chooser.ask_batch(people)
+        worth = np.where(people["c5"] == "u", 6.0, 14.0)
+        chooser.tell_batch(decided.ids, (np.array(decided.arms) < worth).astype(float))
+    changed = np.concatenate([np.zeros((1, 20), dtype=int), np.eye(20, dtype=int)])
+    means, _ = chooser.predict({f"c{j}": np.array(["u", "v"])[changed[:, j]] for j in range(20)})
+    moved = np.abs(means[1:] - means[0]).mean(axis=1)
+    assert moved[5] > 15.0 * np.delete(moved, 5).mean()
 
 
 def test_the_statement_names_functions_that_nothing_checks():

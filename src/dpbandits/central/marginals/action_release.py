@@ -24,7 +24,7 @@ from dpbandits.central.statement import Setting
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
 from dpbandits.models.forgetting import kept_after
-from dpbandits.models.marginals import MOST_CELLS, Cuts, EffectFeatures, Effects, best_design
+from dpbandits.models.marginals import MOST_CELLS, Cuts, EffectFeatures, Effects, Relevance, best_design
 from dpbandits.models.marginals.action_basis import ActionBasis
 from dpbandits.models.marginals.action_features import ActionFeatures
 from dpbandits.models.marginals.actions import ActionEffects
@@ -190,12 +190,15 @@ class ActionRelease(MarginalRelease):
         All bins of actions are informative about the same few functions of the action. So their tables count
         as the tables of `FREEDOM` arms, each of them the sum of equally many bins' tables.
         """
-        law: WeightPosterior = self.prior
+        known: EffectPosterior = posterior if isinstance(posterior, ActionPosterior) else self.prior
+        law: WeightPosterior = known
         features = self._own
-        if isinstance(posterior, ActionPosterior):
-            law, features = posterior.learned, posterior.features
+        if isinstance(known, ActionPosterior):
+            law, features = known.learned, known.features
         base, bins = effect_features(self.features), int(self._rows(block).max()) + 1
         own = (law.factors[0] ** 2).sum(axis=1) / features.ratio**2
+        if known.relevance is not None:
+            own = features.across.worths(own, known.relevance)
         first = self.says_nothing(posterior)
         each = max(1.0, bins / self.freedom)
         tables = best_design(
@@ -243,7 +246,12 @@ class ActionRelease(MarginalRelease):
         factors = [ratio[:, None] * weights.factor]
         law = WeightPosterior(mean=ratio * weights.mean, factors=factors, supports=supports)
         return ActionPosterior(
-            mean=law.mean, factors=factors, supports=supports, features=features, learned=law
+            mean=law.mean,
+            factors=factors,
+            supports=supports,
+            features=features,
+            relevance=Relevance(weights.variances, weights.included),
+            learned=law,
         )
 
     def _answering(

@@ -207,13 +207,14 @@ class ActionReader:
     def beginning(self) -> tuple[ActionBelief, ActionWeights]:
         """Return the belief and the posterior before any release."""
         weights, prior = self.across.n_weights, self.across.prior
-        law = ActionWeights(np.zeros(weights), np.diag(np.sqrt(self.across.variances(prior))), prior)
+        nothing = np.zeros((weights, weights)), np.zeros(weights)
+        law = ActionWeights.of(self.across, *nothing, prior, self.across.included)
         belief = ActionBelief(
             counts=Counts.none(self.law.sizes),
             effects=self.effects,
             evidence=Evidence.none(1, weights),
             mean=self.across.of_actions(law.mean),
-            relevance=Relevance(prior),
+            relevance=Relevance(prior, law.included),
             rule=self.rule,
             window=self.rule.actions.window,
         )
@@ -263,7 +264,8 @@ class ActionReader:
         """
         places, weights = before.places_in(self.across), self.across.n_weights
         evidence = belief.evidence.among(places, weights)
-        law = ActionWeights.of(self.across, evidence.precision[0], evidence.shift[0], law.variances)
+        told = evidence.precision[0], evidence.shift[0]
+        law = ActionWeights.of(self.across, *told, law.variances, law.included)
         return replace(belief, evidence=evidence, mean=self.across.of_actions(law.mean)), law
 
     def _fitted(self, belief: ActionBelief, steps: int) -> tuple[ActionBelief, ActionWeights]:
@@ -273,9 +275,11 @@ class ActionReader:
             belief.evidence.shift[0],
             belief.relevance.variances,
             steps=steps,
+            included=belief.relevance.included,
         )
         mean = self.across.of_actions(weights.mean)
-        return replace(belief, mean=mean, relevance=Relevance(weights.variances)), weights
+        relevance = Relevance(weights.variances, weights.included)
+        return replace(belief, mean=mean, relevance=relevance), weights
 
     def _read(
         self,

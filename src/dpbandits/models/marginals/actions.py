@@ -8,6 +8,9 @@ expected reward is
 `MOST_WEIGHTS` bounds the number of products. Products with two columns of contexts are left out first. With
 many columns of contexts and actions from a table, those that vary least are left out too (`_important`).
 
+With more than `MANY_COLUMNS` columns of contexts, the probability that a column matters is learned. If it
+does not, the weights of all its products are zero; see `dpbandits.models.marginals.inclusion`.
+
 The weights w_ij have one joint normal law. A table that sums rewards over the actions of a bin is a linear
 function of the weights. `ActionEffects.maps` computes it exactly for any law of actions given contexts.
 """
@@ -25,7 +28,8 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.marginals.action_basis import ALONE, ActionBasis
 from dpbandits.models.marginals.effects import Effects
-from dpbandits.models.marginals.posterior import covariance_factor
+from dpbandits.models.marginals.inclusion import of_column, worth_of
+from dpbandits.models.marginals.posterior import Relevance, covariance_factor
 
 __all__ = ["ActionEffects", "ActionWeights", "BinSums", "evidence_of"]
 
@@ -38,6 +42,11 @@ action."""
 
 PSEUDO_COUNTS = np.array([[2.0, 2.0, 4.0], [2.0, 4.0, 10.0], [30.0, 30.0, 30.0]])
 """Strength of a term's prior variance, in numbers of weights, in the layout of `PRIOR_VARIANCES`."""
+
+MANY_COLUMNS, COLUMNS_THAT_MATTER = 8, 4.0
+"""Number of columns of contexts above which a column may not matter, and prior expected number of those that
+do.
+"""
 
 ALONE_VARIANCE, ALONE_COUNT = 0.005, 20.0
 """Prior variance of the effect that an action has alone, and the number of weights that it counts as."""
@@ -155,7 +164,7 @@ class ActionEffects:
 
     @cached_property
     def _terms(self) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
-        """Term of every weight (J,), and prior variance, pseudo-count and context order of every term."""
+        """Term of every weight (J,), and prior variance, pseudo-count and term of contexts of every term."""
         i, j = self._index
         own, other = self.effects.term_of[i], self.basis.term_of[j]
         names, term_of = np.unique(own * len(self.basis.order) + other, return_inverse=True)
@@ -164,7 +173,21 @@ class ActionEffects:
             self.basis.order[names % len(self.basis.order)],
         )
         variances, counts = _priors()
-        return term_of.ravel(), variances[orders], counts[orders], orders[0]
+        return term_of.ravel(), variances[orders], counts[orders], names // len(self.basis.order)
+
+    @property
+    def included(self) -> FloatArray | None:
+        """Probability that each column of contexts matters before any release; None if all columns do."""
+        columns = len(self.effects.sizes)
+        if columns <= max(MANY_COLUMNS, COLUMNS_THAT_MATTER):
+            return None
+        return np.full(columns, COLUMNS_THAT_MATTER / columns)
+
+    def holds(self, column: int) -> tuple[IntArray, BoolArray]:
+        """Return the indices (n,) of weights with this context column, and True if it is their only one."""
+        own = self.effects.term_of[self._index[0]]
+        found = np.flatnonzero(self.effects.holds(column)[own])
+        return found, self.effects.order[own[found]] == 1
 
     @property
     def prior(self) -> FloatArray:
@@ -175,14 +198,29 @@ class ActionEffects:
         """Return the prior variance of every weight, shape (J,), from the variances of the terms."""
         return of_terms[self._terms[0]]
 
-    def learned(self, squares: FloatArray) -> FloatArray:
-        """Return the terms' variances after a step of expectation maximisation, from weights' squares (J,).
+    def shares(self, included: FloatArray | None) -> FloatArray:
+        """Return the probability (terms,) that all context columns of a term matter, from that of columns."""
+        if included is None:
+            return np.ones(len(self.prior))
+        own = [included[list(term.columns)].prod() for term in self.effects.terms]
+        return np.asarray(np.array(own)[self._terms[3]])
+
+    def learned(self, squares: FloatArray, included: FloatArray | None = None) -> FloatArray:
+        """Return the terms' variances after a step of expectation maximisation.
 
         A term's variance is shrunk towards its prior with the strength `PSEUDO_COUNTS`. Variances of context
         interactions are shrunk towards the mean of all of them instead.
+
+        Args:
+            squares: Expected squares (J,) of the weights. If their columns matter with `included`
+                probabilities, those of a single column are squares of a column that matters.
+            included: Probability that each column of contexts matters; None if all columns do.
         """
-        term_of, prior, pseudo, order = self._terms
-        sums, counts = np.bincount(term_of, squares), np.bincount(term_of)
+        term_of, prior, pseudo, context_term = self._terms
+        order = self.effects.order[context_term]
+        share = self.shares(included)
+        sums, counts = np.bincount(term_of, squares), share * np.bincount(term_of)
+        sums = np.where(order == 2, sums, share * sums)
         towards = prior.copy()
         pairs = order == 2
         if pairs.any():
@@ -206,6 +244,13 @@ class ActionEffects:
         sums = np.bincount(i, weights=variances * squares[j], minlength=self.effects.n_weights)
         return np.asarray(sums, dtype=np.float64)
 
+    def worths(self, variances: FloatArray, relevance: Relevance) -> FloatArray:
+        """Return variances (J,) by which tables are chosen, from posterior variances (J,); see `worth_of`."""
+        if relevance.included is None:
+            return variances
+        share = self.shares(relevance.included)
+        return worth_of(variances, self.variances(share), self.variances(relevance.variances * share))
+
     def products(self, phi: FloatArray, psi: FloatArray) -> FloatArray:
         """Return the products (n, J) of context features (n, m) and action features (n, b)."""
         i, j = self._index
@@ -223,7 +268,7 @@ class ActionEffects:
         place[j[i == 0]] = np.flatnonzero(i == 0)
         onto = np.zeros((self.n_weights, self.n_weights))
         onto[place[j], np.arange(self.n_weights)] = phi[i]
-        return ActionWeights(onto @ law.mean, onto @ law.factor, law.variances)
+        return replace(law, mean=onto @ law.mean, factor=onto @ law.factor)
 
     def maps(
         self, cells: csr_array, given: FloatArray, phi: FloatArray, bins: IntArray
@@ -249,12 +294,14 @@ class ActionWeights:
     Attributes:
         mean: Means of the weights, shape (J,).
         factor: Factor F of the covariance F F^T, shape (J, J).
-        variances: Prior variances of the terms.
+        variances: Prior variances of the terms, if their columns of contexts matter.
+        included: Probability that each column of contexts matters; None if all columns matter.
     """
 
     mean: FloatArray
     factor: FloatArray
     variances: FloatArray
+    included: FloatArray | None = None
 
     @classmethod
     def fitted(
@@ -265,28 +312,59 @@ class ActionWeights:
         variances: FloatArray,
         *,
         steps: int,
+        included: FloatArray | None = None,
     ) -> "ActionWeights":
         """Return the posterior after `steps` steps of expectation maximisation for the prior variances.
+
+        With more than `MANY_COLUMNS` columns of contexts, the probability that each column matters is learned
+        as well.
 
         Args:
             across: Functions whose weights are learned.
             precision, shift: Evidence of the tables, (J, J) and (J,), from `evidence_of`.
             variances: Initial prior variances of the terms.
             steps: Number of steps.
+            included: Initial probability that each column matters; by default that before any release.
         """
+        included = across.included if included is None else included
         for _ in range(steps):
-            found = cls.of(across, precision, shift, variances)
-            squares = found.mean**2 + np.einsum("ij,ij->i", found.factor, found.factor)
-            variances = across.learned(squares)
-        return cls.of(across, precision, shift, variances)
+            found = cls.of(across, precision, shift, variances, included)
+            variances, included = found.relearned(across)
+        return cls.of(across, precision, shift, variances, included)
 
     @classmethod
     def of(
-        cls, across: ActionEffects, precision: FloatArray, shift: FloatArray, variances: FloatArray
+        cls,
+        across: ActionEffects,
+        precision: FloatArray,
+        shift: FloatArray,
+        variances: FloatArray,
+        included: FloatArray | None = None,
     ) -> "ActionWeights":
-        """Return the posterior under these prior variances of the terms."""
-        factor = covariance_factor(precision, np.sqrt(across.variances(variances)))
-        return cls(factor @ (factor.T @ shift), factor, variances)
+        """Return the posterior under these prior variances of the terms and probabilities of the columns."""
+        scale = np.sqrt(across.variances(variances * across.shares(included)))
+        factor = covariance_factor(precision, scale)
+        return cls(factor @ (factor.T @ shift), factor, variances, included)
+
+    def relearned(self, across: ActionEffects) -> tuple[FloatArray, FloatArray | None]:
+        """Return prior variances (terms,) and probabilities of columns after one step of their fit."""
+        squares = self.mean**2 + np.einsum("ij,ij->i", self.factor, self.factor)
+        if self.included is None:
+            return across.learned(squares), None
+        used = across.variances(self.variances * across.shares(self.included))
+        included, before = self.included.copy(), COLUMNS_THAT_MATTER / len(self.included)
+        for column, present in enumerate(self.included.tolist()):
+            own, main = across.holds(column)
+            included[column], if_so = of_column(
+                self.mean[None],
+                self.factor[None],
+                own,
+                used=used[own],
+                before=present,
+                odds=before / (1.0 - before),
+            )
+            squares[own[main]] = if_so[main]
+        return across.learned(squares, included), included
 
 
 def evidence_of(bins: Iterable[BinSums], *, weights: int, errors: int) -> tuple[FloatArray, FloatArray]:

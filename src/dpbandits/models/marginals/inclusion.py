@@ -29,7 +29,7 @@ from dpbandits.models.marginals.posterior import (
     Relevance,
 )
 
-__all__ = ["RELEVANT", "fitted_with_inclusion", "variances_to_choose_by"]
+__all__ = ["RELEVANT", "fitted_with_inclusion", "of_column", "variances_to_choose_by", "worth_of"]
 
 RELEVANT = 5.0
 """Prior expected number of columns that matter, if there are more columns. `python -m
@@ -69,11 +69,6 @@ def fitted_with_inclusion(
 def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: FloatArray) -> FloatArray:
     """Return variances (m,) of weights for `best_design`, which account for columns that may not matter.
 
-    A weight of variance u explains a variance of about u^2 times the information. Let a weight matter with
-    probability f, and have variance s if it does. Then the mean of its squared variance is f s^2 and not (f
-    s)^2, so the result is f^(1/2) s. Here 1/s = 1/u - (1 - f)/u_0, for the weight's prior variance u_0 in
-    the normal law.
-
     Args:
         effects: Functions that are learned.
         relevance: Prior variances, and probabilities that columns matter.
@@ -82,7 +77,22 @@ def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: Flo
     if relevance.included is None:
         return variance
     share = Relevance(np.ones(len(effects.terms)), relevance.included).of_terms(effects)[effects.term_of]
-    prior = relevance.of_terms(effects)[effects.term_of]
+    return worth_of(variance, share, relevance.of_terms(effects)[effects.term_of])
+
+
+def worth_of(variance: FloatArray, share: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return the variances (m,) by which tables are chosen for weights that may not matter.
+
+    A weight of variance u explains a variance of about u^2 times the information. Let a weight matter with
+    probability f, and have variance s if it does. Then the mean of its squared variance is f s^2 and not (f
+    s)^2, so the result is f^(1/2) s. Here 1/s = 1/u - (1 - f)/u_0, for the weight's prior variance u_0 in
+    the normal law.
+
+    Args:
+        variance: Posterior variance u of every weight, shape (m,).
+        share: Probability f that it matters, shape (m,).
+        prior: Its prior variance u_0, shape (m,).
+    """
     return np.asarray(np.sqrt(share) * variance / (1.0 - np.minimum(variance / prior, 1.0) * (1.0 - share)))
 
 
@@ -101,11 +111,12 @@ def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds:
     included = np.array(relevance.included)
     for column, before in enumerate(included.tolist()):
         own = np.flatnonzero(effects.holds(column)[term_of])
-        log_odds, if_so = _column(found, own, used=used[own], before=before)
-        included[column] = 1.0 / (1.0 + np.exp(-np.clip(np.log(odds) + log_odds, -50.0, 50.0)))
+        factors = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
+        included[column], if_so = of_column(
+            found.mean, factors, own, used=used[own], before=before, odds=odds
+        )
         main = order[term_of[own]] == 1
         squares[own[main]] = if_so[main]
-    included = np.clip(included, LEAST, 1.0 - LEAST)
     counts = arms * np.bincount(term_of, minlength=len(order))
     sums = np.bincount(term_of, squares, minlength=len(order))
     # The probability that all columns of a term matter.
@@ -122,29 +133,35 @@ def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds:
     return Relevance(variances, included)
 
 
-def _column(found: ArmWeights, own: IntArray, *, used: FloatArray, before: float) -> tuple[float, FloatArray]:
-    """Return the log evidence that a column matters, and its weights' expected squares if it does.
+def of_column(
+    mean: FloatArray, factor: FloatArray, own: IntArray, *, used: FloatArray, before: float, odds: float
+) -> tuple[float, FloatArray]:
+    """Return the probability that a column matters, and its weights' expected squares if it does, shape (n,).
 
-    Both are summed over arms; the squares have shape (n,) for the n weights of the column.
+    Both are for the n weights of the column, of all K arms together; squares are summed over arms.
 
     Args:
-        found: Posterior of all weights.
+        mean: Posterior means of all weights, (K, m).
+        factor: Factors of the posterior covariances, (K, m, m), or (1, m, m) if arms share one.
         own: Indices of the column's weights, shape (n,).
         used: Prior variances of these weights in that posterior, shape (n,).
         before: Probability in that posterior that the column matters.
+        odds: Prior odds that a column matters.
     """
-    factors = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
-    scale, identity = np.sqrt(used), np.eye(len(own))
-    each = len(found.mean) // len(factors)  # arms that share a matrix
-    evidence, squares = 0.0, np.zeros(len(own))
+    scale, identity = np.sqrt(used), np.eye(len(used))
+    each = len(mean) // len(factor)  # arms that share a matrix
+    evidence, squares = 0.0, np.zeros(len(used))
     # One matrix after another: a column of many levels has nearly all of the weights.
-    for factor, means in zip(factors, found.mean.reshape(len(factors), each, -1), strict=True):
-        part = factor[own] / scale[:, None]
+    for whole, means in zip(factor, mean.reshape(len(factor), each, -1), strict=True):
+        part = whole[own] / scale[:, None]
         inverse = np.linalg.inv(part @ part.T)
         told = inverse - identity
         covariance = np.linalg.inv(told + before * identity)
         shift = (means[:, own] / scale) @ inverse
-        mean = shift @ covariance
-        evidence += float((shift * mean).sum()) - each * float(np.linalg.slogdet(identity + told / before)[1])
-        squares += (mean**2).sum(axis=0) + each * np.diagonal(covariance)
-    return 0.5 * evidence, np.asarray(used * squares)
+        found = shift @ covariance
+        evidence += float((shift * found).sum()) - each * float(
+            np.linalg.slogdet(identity + told / before)[1]
+        )
+        squares += (found**2).sum(axis=0) + each * np.diagonal(covariance)
+    probability = 1.0 / (1.0 + np.exp(-np.clip(np.log(odds) + 0.5 * evidence, -50.0, 50.0)))
+    return float(np.clip(probability, LEAST, 1.0 - LEAST)), np.asarray(used * squares)
