@@ -498,6 +498,65 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
     assert same.exit_code == 0, same.output  # the same run again: nothing is drawn anew
 
 
+PRIVATELY = ["--private", "--epsilon", "2", "--against", "0", "--user", "person", "--propensity", "chance"]
+
+
+def test_evaluate_privately_releases_once_and_pays_once(tables):
+    (tables / "log.toml").write_text(DESCRIBED)
+    assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0
+    words = ["evaluate", tables / "policy", tables / "held.csv", "--out", tables / "values", *PRIVATELY]
+    words += ["--ledger", tables / "book", "--account", "people", "--budget", "3,1e-6"]
+    done = call(*words)
+    assert done.exit_code == 0, done.output
+    values = [line for line in done.stdout.splitlines() if "[" in line and ": " in line]
+    assert [line.split(": ")[0] for line in values[:3]] == ["always 0", "policy", "policy minus always 0"]
+    assert "epsilon = 2, delta = 0" in done.stdout
+    assert "not a private release" not in done.stdout
+    again = call(*words[:-2])
+    assert again.stdout == done.stdout
+    assert float(SQLiteLedger(tables / "book").balance("people").spent_epsilon) == 2.0
+    words[4] = tables / "more"
+    assert isinstance(call(*words[:-2]).exception, BudgetExceeded)
+    assert not (tables / "more").exists()
+
+
+@pytest.mark.parametrize("column", ["age", "arm", "code", "reward", "chance", "person"])
+def test_one_cell_of_the_log_changes_nothing_that_evaluate_says_of_its_promise(tables, column):
+    (tables / "log.toml").write_text(DESCRIBED)
+    assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0
+    rows = list(csv.DictReader(io.StringIO((tables / "held.csv").read_text())))
+    rows[3][column] = ""
+    with (tables / "odd.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    said = []
+    for log in ("held.csv", "odd.csv"):
+        words = ["evaluate", tables / "policy", tables / log, "--out", tables / f"{log}-out", *PRIVATELY]
+        done = call(*words)
+        assert done.exit_code == 0, done.output
+        said.append(done.stdout[done.stdout.index("PRIVACY STATEMENT") :])
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--private", "--epsilon", "1", "--against", "0"], "needs --epsilon"),
+        ([*PRIVATELY, "--out", "values", "--cluster", "person"], "no --cluster"),
+        ([*PRIVATELY, "--out", "values", "--one-row-per-user"], "either --user"),
+        ([*PRIVATELY, "--out", "values", "--against", "7"], "one of the policy's arms"),
+        (["--epsilon", "1"], "are for --private"),
+    ],
+)
+def test_what_does_not_fit_a_private_evaluation_is_refused(tables, words, match):
+    (tables / "log.toml").write_text(DESCRIBED)
+    assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0
+    done = call("evaluate", tables / "policy", tables / "held.csv", *words)
+    assert isinstance(done.exception, InvalidParameter)
+    assert match in str(done.exception)
+
+
 def test_evaluate_names_contexts_that_cannot_be_read(tables):
     (tables / "log.toml").write_text(DESCRIBED.replace("high = 90", "high = 90\nmissing = 40"))
     assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0

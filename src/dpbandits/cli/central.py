@@ -1,7 +1,8 @@
 """`dpbandits central learn`, `predict` and `evaluate`: policies learned from logged bandit data.
 
 `learn` reads the private table and publishes a policy once. `predict` needs the published folder only.
-`evaluate` estimates the policy's value on another log with known propensities (off-policy evaluation).
+`evaluate` estimates the policy's value on another log with known propensities (off-policy evaluation). With
+`--private` it releases the value once, under a promise of its own.
 """
 
 import csv
@@ -32,8 +33,9 @@ from dpbandits.errors import InvalidData, InvalidParameter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpbandits.central.logged.logged_table import LoggedTable
+    from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
     from dpbandits.central.published_function import PublishedPosterior
+    from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables import Actions
     from dpbandits.tables.coded import Coded
 
@@ -400,20 +402,94 @@ def evaluate(
     ] = 1000,
     seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
     clip: Clip = False,
+    private: Annotated[
+        bool,
+        Option(
+            "--private",
+            help="Release the policy's value, that of --against and their difference under differential "
+            "privacy, to a folder. The next options are for --private only.",
+        ),
+    ] = False,
+    epsilon: Annotated[float | None, Option(help="Privacy loss of the release, above 0.")] = None,
+    delta: Annotated[float, Option(help="Probability with which the epsilon bound may fail.")] = 1e-6,
+    against: Annotated[str | None, Option(help="Arm with which the policy is compared.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for the released values.")] = None,
+    user: Annotated[
+        str | None, Option(help="Name of the column that identifies the user of each row.")
+    ] = None,
+    one_row_per_user: Annotated[
+        bool, Option("--one-row-per-user", help="Declare that no user has two rows. This is not checked.")
+    ] = False,
+    rows_per_user: Annotated[
+        int, Option(min=1, help="Number of each user's rows that count, the first ones.")
+    ] = 1,
+    method: Annotated[str, Option(help="Estimator: doubly_robust or ips.")] = "doubly_robust",
+    largest_weight: Annotated[
+        float | None,
+        Option(
+            help="Public bound of inverse propensities. Larger ones are cut, which hides what rare arms "
+            "earn. Noise is in proportion to it. Default: number of arms, or twice that with --propensity."
+        ),
+    ] = None,
+    reward_range: Annotated[
+        str | None, Option(help="Public range of rewards, LOW:HIGH. Default: the policy's, if it has one.")
+    ] = None,
+    gaussian: Annotated[
+        bool,
+        Option(
+            "--gaussian",
+            help="Gaussian noise, which uses less of an account that pays for several releases. Default: the "
+            "noise with the smaller deviation.",
+        ),
+    ] = False,
+    ledger: LedgerFile = None,
+    account: Account = None,
+    budget: Budget = None,
 ) -> None:
     """Estimate the value of the policy, of each constant action and of random choice, with 95% intervals.
 
     For a policy that chooses numbers, the value of each logged outcome is averaged. With --density, a number
     between steps counts as the nearer step. The log is not protected: the printed values are no release.
+
+    With --private the log is protected, for policies that choose arms. The log should be of users from whom
+    the policy has not learned. Otherwise the promises of both releases add up, and the value is too high.
     """
     import numpy as np
 
     from dpbandits.central.logged.logged_table import LogColumns, PublishedTable
     from dpbandits.lab.evaluation import BANNER
     from dpbandits.lab.evaluation.policy_value import policy_value
+    from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
+    if private:
+        if density is not None or cluster is not None:
+            raise InvalidParameter("--private: pass no --density and no --cluster")
+        if epsilon is None or against is None or out is None:
+            raise InvalidParameter("--private needs --epsilon, --against ARM and --out FOLDER")
+        if (user is None) == (not one_row_per_user):
+            raise InvalidParameter(
+                "say which user each row belongs to: pass either --user COLUMN or --one-row-per-user"
+            )
+        promise = JointDP(epsilon, delta, rounds_per_user=rows_per_user, user_ids=user is not None)
+        table = _readable_log(
+            held, log, propensity=propensity, user=user, reward_range=reward_range, clip=clip
+        )
+        _evaluate_privately(
+            held,
+            table,
+            out,
+            promise,
+            against=against,
+            method=method,
+            largest_weight=largest_weight,
+            gaussian=gaussian,
+            paying=(ledger, account, budget),
+        )
+        return
+    if epsilon is not None or against is not None or out is not None or ledger is not None:
+        raise InvalidParameter("--epsilon, --against, --out and --ledger are for --private: pass it too")
     grid = held.grid
     one = (propensity is None) != (density is None)
     if density is not None if grid is None else not one:
@@ -463,6 +539,86 @@ def evaluate(
             typer.echo(f"always {label}: {policy_value(np.full(len(given), index), **known)}")
     evenly = np.broadcast_to(np.full(count, 1.0 / count), (len(given), count))
     typer.echo(f"random: {policy_value(evenly, **known)}")
+
+
+def _readable_log(
+    held: "PublishedTable",
+    path: Path,
+    *,
+    propensity: str | None,
+    user: str | None,
+    reward_range: str | None,
+    clip: bool,
+) -> "LoggedTable":
+    """Return the log with the policy's columns; cells that cannot be read are no errors."""
+    from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
+    from dpbandits.tables.files import read_table_file
+
+    menu, action = held.function.menu, held.action
+    if menu is None or action is None:
+        raise InvalidParameter(
+            "--private is for policies that choose arms, learned from a table that a TOML file describes"
+        )
+    span = getattr(held.function, "reward_range", None) if reward_range is None else range_in(reward_range)
+    if span is None:
+        raise InvalidParameter("the policy has no reward range: pass --reward-range LOW:HIGH")
+    columns = LogColumns(
+        contexts=held.contexts, action=action, reward=held.reward, propensity=propensity, user=user
+    )
+    kinds = columns.kinds | held.kinds | held.action_kinds
+    return LoggedTable.of_people(
+        read_table_file(path, kinds, gaps=kinds, words=held.words),
+        contexts=menu.contexts,
+        arms=menu.arms.labels,
+        action=action,
+        reward=held.reward,
+        reward_range=span,
+        propensity=propensity,
+        user=user,
+        clip=clip,
+    )
+
+
+def _evaluate_privately(
+    held: "PublishedTable",
+    log: "LoggedTable",
+    out: Path,
+    promise: "JointDP",
+    *,
+    against: str,
+    method: str,
+    largest_weight: float | None,
+    gaussian: bool,
+    paying: tuple[Path | None, str | None, str | None],
+) -> None:
+    """Release the values, and print them and the statement; `paying` has ledger, account and budget."""
+    from dpbandits.central.logged.evaluation import Evaluation
+    from dpbandits.central.logged.once import evaluate as evaluate_once
+    from dpbandits.central.logged.once import folder_of_run
+
+    if paying[0] is not None and paying[1] is None:
+        raise InvalidParameter("--ledger needs --account: name the account to charge")
+    names = dict(zip(held.action_names, held.function.arms, strict=True))
+    if against not in names:
+        raise InvalidParameter("--against: expected one of the policy's arms")
+    arguments: dict[str, Any] = {
+        "against": names[against],
+        "method": method,
+        "largest_weight": largest_weight,
+        "law": "gaussian" if gaussian else None,
+    }
+    Evaluation(policies={"policy": held.function}, log=log, privacy=promise, **arguments)  # before it is paid
+    _, account = opened(*paying, promise=promise)
+    values = evaluate_once(held.function, log, out, promise, account=account, **arguments)
+    typer.echo(str(values))
+    typer.echo(f"\n{values.guarantee.explain()}")
+    private = folder_of_run(out.resolve()).name
+    error_console().print(
+        f"the released values are in {out}. Keep {private} beside it private: with it the same command, "
+        "repeated, draws no new noise",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 def _numbered(column: "Coded") -> "NDArray[Any]":
