@@ -1095,8 +1095,8 @@ MUTATIONS = (
         "evaluate: intervals of a private value hold sampling only, and miss the truth far too often",
         (
             "central/logged/evaluation.py",
-            "drawn = parts.sum(axis=1) + count**2",
-            "drawn = 0.0 * count",
+            "sd, scales = np.sqrt(sampling), np.abs(parts) / math.sqrt(2.0)",
+            "sd, scales = np.sqrt(sampling), 0.0 * parts",
         ),
         tests="tests/central/logged/test_evaluation.py::test_values_and_differences_are_consistent_and_carry_the_noise",
     ),

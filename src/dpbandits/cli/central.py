@@ -473,12 +473,12 @@ def evaluate(
                 "say which user each row belongs to: pass either --user COLUMN or --one-row-per-user"
             )
         promise = JointDP(epsilon, delta, rounds_per_user=rows_per_user, user_ids=user is not None)
-        table = _readable_log(
+        fresh = _readable_log(
             held, log, propensity=propensity, user=user, reward_range=reward_range, clip=clip
         )
         _evaluate_privately(
             held,
-            table,
+            fresh,
             out,
             promise,
             against=against,

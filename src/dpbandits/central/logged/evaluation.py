@@ -23,8 +23,9 @@ person's own rows and public values only. Rows count if all their cells can be r
 the person.
 
 **Estimates.** Values are means over persons. With S, W and n the released sums, squares and count, the mean
-is S/n and its sampling variance (W/n - (S/n)^2)/n. The noise of S and of n adds its own variance. Values and
-differences are made consistent by least squares with weights from the noise, which costs no privacy.
+is S/n and its sampling variance (W/n - (S/n)^2)/n. Intervals are those of a normal sampling error plus noise
+of the known law. Values and differences are made consistent by least squares with weights from the noise,
+which costs no privacy.
 """
 
 import hashlib
@@ -34,7 +35,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist
 from typing import Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -51,6 +51,7 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.readout.tails import quantile
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.moments import MomentRelease, NoiseLaw, ReleasedMoments
@@ -146,16 +147,16 @@ class PrivateValues(Seen):
         weights = design @ np.linalg.pinv(scaled) / noise
         centred = weights @ (spans * means)
         sampling = spans**2 * np.maximum(squares - means**2, 0.0) / found.people
-        parts = (weights * noise) ** 2
-        count = centred * found.people_sd / found.people
-        drawn = parts.sum(axis=1) + count**2
-        total = np.maximum(sampling + drawn, np.finfo(np.float64).tiny)
-        # Cornish-Fisher: Laplace noise has excess kurtosis 3, and cumulants of independent parts add up
-        fourth = 3.0 * ((parts**2).sum(axis=1) + count**4) if found.law == "laplace" else 0.0 * total
-        z = NormalDist().inv_cdf(0.5 * (1.0 + level))
-        reach = np.sqrt(total) * (z + fourth / total**2 * (z**3 - 3.0 * z) / 24.0)
+        # Deviations of the noise of each sum, and of the count, in each estimate.
+        parts = np.column_stack([weights * noise, centred * found.people_sd / found.people])
+        drawn = np.sqrt((parts**2).sum(axis=1))
+        if found.law == "laplace":
+            sd, scales = np.sqrt(sampling), np.abs(parts) / math.sqrt(2.0)
+        else:
+            sd, scales = np.hypot(np.sqrt(sampling), drawn), np.zeros((len(parts), 1))
+        reach = quantile(0.5 * (1.0 - level), sd, scales)
         estimates = middles + centred
-        rows = zip(names, estimates, estimates - reach, estimates + reach, np.sqrt(drawn), strict=True)
+        rows = zip(names, estimates, estimates - reach, estimates + reach, drawn, strict=True)
         return tuple(PrivateValue(name, *map(float, row)) for name, *row in rows)
 
     def __str__(self) -> str:
