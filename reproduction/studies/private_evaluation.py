@@ -12,9 +12,12 @@ replaced by repeatable noise of the same law (`SimulatedNoise`).
 | `rare` | 4, drawn uniformly | bought or not, .01 to .05 |
 | `weighted` | 3, with chances .5, .3 and .2 | an amount in [0, 1], most of them small |
 
-A row of the result has, for one world, number of rows, estimator, epsilon and law: the share of runs whose
-95% interval holds the truth, with its standard error; the mean half width; the half width without privacy, of
-the same estimator on the same logs; and the share of a naive interval, which leaves the noise out.
+A row of the result is for one world, number of rows, estimator, epsilon and law of the noise. It has:
+
+- the share of runs whose 95% interval holds the truth, with its standard error;
+- the mean half width of the interval;
+- both without privacy, by the same estimator on the same logs;
+- the share of a naive interval, which leaves the noise out.
 
 Logs of 100,000 rows are evaluated by `doubly_robust` only. Seeds are from 1,000,000. About ten minutes on one
 idle core.
