@@ -20,7 +20,7 @@ Every scenario, kind of noise and number of people is run `RUNS` times: multinom
 independent coins. Rows are written as JSON. Beside ours are three crude intervals: without the noise in the
 interval, 1.96 deviations at every look, and means pooled over looks. `width_over_open` is the mean width over
 that of the usual normal interval on the same outcomes without noise. Further rows hold sample ratios, repeat
-visits and segments.
+visits and segments (a quarter of the runs).
 """
 
 import argparse
@@ -35,9 +35,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from joblib import Parallel, delayed
 
-from dpbandits.models.readout import NoiseScales, half_width
+from dpbandits.models.readout import CellTable, NoiseScales, half_width
 from dpbandits.models.readout.boundaries import any_number_level, planned_levels
 from dpbandits.models.readout.estimates import Contrast, Side
+from dpbandits.models.readout.segments import cell_contrast, holm
 from dpbandits.privacy.calibration import gaussian_mu
 
 RUNS, SEED = 20_000, 7_600_000
@@ -339,7 +340,7 @@ def visits_row(pattern: str, correlation: float, kind: str, runs: int, seed: int
 
 def replaced(part: Side) -> Side:
     """Return these sums as if every round were of another user."""
-    fields = {name: getattr(part, name) for name in Side.__dataclass_fields__}
+    fields = {name: getattr(part, name) for name in Side.__dataclass_fields__ if name != "moments"}
     none = np.full_like(part.sums, np.nan)
     return Side(**{**fields, "squares": none, "squared_rounds": part.rounds, "overlap": 0.0 * part.rounds})
 
@@ -354,6 +355,73 @@ def beta_binomial(m: int, *, a: float, b: float) -> np.ndarray:
     return chance / chance.sum()
 
 
+CELLS = np.array([0.3, 0.25, 0.2, 0.12, 0.08, 0.05])
+"""Shares of users in six cells of a private column."""
+
+EFFECTS = {"none": np.zeros(6), "some": np.array([0.0, 0.0, 0.0, 0.05, 0.1, -0.05])}
+
+
+def segments_row(effects: str, kind: str, metric: str, people: int, runs: int, seed: int) -> dict[str, Any]:
+    """Six cells; yes/no outcomes around 30%, or `revenue` with 5% buyers; counts have the weight 1/2.
+
+    The control spends half its epsilon and the policy group a share of .05, each on this readout alone.
+    """
+    rng = np.random.default_rng([SEED, seed])
+    squares = metric == "revenue"
+    one, two = (2.5, (5.0 / 8.0 + 0.5) ** 0.5) if squares else (2.0, 1.0)
+    z = np.append(0.0, amounts()[0]) if squares else np.array([0.0, 1.0])
+    share, extra = np.full(LOOKS, SHARE), EFFECTS[effects] * (0.3 if squares else 1.0)
+    base = np.full(6, 0.06 if squares else 0.3)
+    tables = []
+    for part, rates, spent in ((1.0 - SHARE, base + extra, "policy"), (SHARE, base, "control")):
+        chance = amounts()[1] if squares else np.ones(1)
+        law_of = np.column_stack([1.0 - rates, rates[:, None] * chance]) * CELLS[:, None]
+        number = rng.binomial(people // LOOKS, part, (runs, LOOKS))
+        drawn = rng.multinomial(number, law_of.ravel() / law_of.sum()).reshape(runs, LOOKS, 6, -1)
+        drawn = np.moveaxis(drawn, 1, 2)
+        if spent == "control":
+            law = NoiseScales(laplace=one / (0.5 * EPSILON))
+        elif kind == "pure":
+            law = NoiseScales(laplace=one / (EPSILON * POLICY_SHARE))
+        else:
+            law = NoiseScales(gaussian=two / (gaussian_mu(EPSILON, DELTA) * POLICY_SHARE**0.5))
+        counts, wide = (
+            NoiseScales(2.0 * law.laplace, 2.0 * law.gaussian),
+            NoiseScales(4.0 * law.laplace, 4.0 * law.gaussian),
+        )
+        shape = (runs, 6, LOOKS)
+        tables.append(
+            CellTable(
+                drawn.sum(-1) + noise(rng, counts, shape),
+                drawn @ (z - 0.5) + noise(rng, law, shape),
+                drawn @ (2.0 * z - 1.0) ** 2 + noise(rng, wide, shape) if squares else np.full(shape, np.nan),
+                counts,
+                law,
+                wide,
+            )
+        )
+    contrast, enough = cell_contrast(*tables, share)
+    truth = extra * float(amounts()[0] @ amounts()[1] if squares else 1.0)
+    low, high = contrast.interval(0.025 / 6)
+    inside = ((low <= truth) & (truth <= high)) | ~enough
+    alone = contrast.interval(0.025)
+    single = (alone[0] <= truth) & (truth <= alone[1])
+    adjusted = holm(np.where(enough, contrast.equal(), 1.0))
+    return {
+        "part": "segments",
+        "metric": metric,
+        "effects": effects,
+        "kind": kind,
+        "people": people,
+        "runs": runs,
+        "all_covered": float(inside.all(-1).mean()),
+        "one_cell_coverage": float(single[enough].mean()) if enough.any() else None,
+        "false_finding": float(((adjusted < 0.05) & (truth == 0.0)).any(-1).mean()),
+        "enough": float(enough.mean()),
+        "half_width": [round(float(width), 5) for width in 0.5 * (high - low).mean(axis=0)],
+    }
+
+
 def jobs(runs: int) -> list[Any]:
     found: list[Any] = []
     for scenario in SCENARIOS:
@@ -366,6 +434,10 @@ def jobs(runs: int) -> list[Any]:
         for people in PEOPLE:
             for shares in ((0.85, 0.85), (0.9, 0.8)):
                 found.append(delayed(answered_row)(kind, people, shares, runs, len(found)))
+        for metric in ("yes", "revenue"):
+            for effects in EFFECTS:
+                for people in (10_000, 100_000):
+                    found.append(delayed(segments_row)(effects, kind, metric, people, runs // 4, len(found)))
         for pattern in ("within", "across"):
             for correlation in (0.05, 0.5, 0.95):
                 found.append(delayed(visits_row)(pattern, correlation, kind, runs, len(found)))
@@ -378,7 +450,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
-    rows = Parallel(n_jobs=asked.jobs)(jobs(asked.runs))
+    rows = Parallel(n_jobs=asked.jobs, verbose=5)(jobs(asked.runs))
     asked.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 - `Look`, `Group`, `Metric`, `NoiseScales`: the released sums of one look, and the noise that they carry.
 - `compare_groups`: `Readings` of all looks so far; `crossed`: the look at which harm is proven.
+- `segments`: the comparison in each cell of a column, from `CellTable`s; gives `ReadCell`s.
 - `half_width`: width of an interval before any data.
 """
 
@@ -12,18 +13,22 @@ from dpbandits.models.readout.comparing import (
     compare_groups,
     crossed,
 )
+from dpbandits.models.readout.segments import CellTable, ReadCell, segments
 from dpbandits.models.readout.sums import Group, Look, Metric, NoiseScales
 from dpbandits.models.readout.widths import half_width
 
 __all__ = [
     "SAMPLE_RATIO_THRESHOLD",
+    "CellTable",
     "Group",
     "Look",
     "Metric",
     "NoiseScales",
+    "ReadCell",
     "ReadMetric",
     "Readings",
     "compare_groups",
     "crossed",
     "half_width",
+    "segments",
 ]

@@ -261,7 +261,7 @@ def _weights(looks: Sequence[Look]) -> FloatArray:
     return np.asarray(rounds / rounds.sum())
 
 
-def _public(groups: Sequence[Group], weights: FloatArray) -> dict[str, FloatArray]:
+def _public(groups: Sequence[Group], weights: FloatArray) -> dict[str, Any]:
     return {
         "weights": weights,
         "rounds": np.array([group.rounds for group in groups], dtype=float),

@@ -73,6 +73,8 @@ class Side:
         gaussian: Standard deviation of the Gaussian noise of `sums`.
         square_sd: Standard deviation of the noise of `squares`; ignored where these are nan.
         users: Public number of users.
+        moments: Estimated variance (...) of a round and the variance of its noise, where they are known
+            otherwise than from `squares`; else None.
     """
 
     weights: FloatArray
@@ -85,10 +87,11 @@ class Side:
     gaussian: FloatArray
     square_sd: FloatArray
     users: FloatArray
+    moments: tuple[FloatArray, FloatArray] | None = None
 
     def first(self, looks: int) -> "Side":
         """Return the sums of the first `looks` looks, with weights that sum to one again."""
-        kept = {name: np.asarray(value)[..., :looks] for name, value in vars(self).items() if name in _FIELDS}
+        kept = {name: getattr(self, name)[..., :looks] for name in _BY_LOOK}
         kept["weights"] = kept["weights"] / kept["weights"].sum(-1, keepdims=True)
         return Side(**kept)
 
@@ -135,6 +138,14 @@ class Side:
         As z^2 <= z, a look's v is at most m_j(1 - m_j). The mean of these over looks, weighted by the look's
         part of `spread`, is at most the largest ratio of this part to the look's weight, times m(1 - m).
         """
+        variance, error = self.moments or self._moments()
+        middle = self._within(self.mean, np.sqrt(self.noise_variance))
+        part = self.per_look / self.spread[..., None]
+        most = np.ones(()) if self.moments else (part / self.weights).max(-1)
+        return np.asarray(np.clip(lifted(variance, np.sqrt(error)) / (middle * (1.0 - middle)), 1e-6, most))
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the variance v (...) of a round and the variance of the noise in it."""
         n, known = self.rounds, np.isnan(self.squares)
         centre, noise = self.sums / n, (2.0 * self.laplace**2 + self.gaussian**2) / n**2
         second = np.where(known, 0.25, self.squares / (4.0 * n))
@@ -143,9 +154,7 @@ class Side:
         variances = (second - centre**2 + noise) * self.users / np.maximum(self.users - 1.0, 1.0)
         errors = second_sd**2 + 4.0 * centre**2 * noise + 2.0 * noise**2
         part = self.per_look / self.spread[..., None]
-        seen = lifted((part * variances).sum(-1), np.sqrt((part**2 * errors).sum(-1)))
-        middle = self._within(self.mean, np.sqrt(self.noise_variance))
-        return np.asarray(np.clip(seen / (middle * (1.0 - middle)), 1e-6, (part / self.weights).max(-1)))
+        return np.asarray((part * variances).sum(-1)), np.asarray((part**2 * errors).sum(-1))
 
     @staticmethod
     def _within(mean: FloatArray, sd: FloatArray) -> FloatArray:
@@ -172,7 +181,7 @@ class Side:
         return end(-1.0), end(1.0)
 
 
-_FIELDS = frozenset(Side.__dataclass_fields__)
+_BY_LOOK = tuple(name for name in Side.__dataclass_fields__ if name != "moments")
 
 
 @dataclass(frozen=True)
