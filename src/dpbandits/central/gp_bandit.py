@@ -346,6 +346,7 @@ class GPBandit(ReadoutPolicy):
             delay=setup.tuning.reporting_delay,
             privacy=self.privacy,
             learned=self._kind.record().certificate,
+            learning=setup.privacy,
             noise=self.noise,
             coins=self._coins,
             charged=setup.charged,
@@ -853,6 +854,7 @@ class GPBandit(ReadoutPolicy):
         | `predictions` | extremes at public points; `share_outside` is the share out of the reward range |
         | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
         | `window` | window of `Actions(explore=)` now: low and high end of each explored column, or None |
+        | `readout` | released looks, their ends, noise, and whether the rule of `Readout.stop` has stopped |
         | `warnings` | list of sentences: problems found in the releases, and remedies |
 
         Privacy: everything is computed from durable releases and public numbers.

@@ -1,5 +1,7 @@
 """A policy with a readout: groups, the control's arms, what learning sees, and what a restart keeps."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -267,6 +269,61 @@ def test_a_look_waits_for_late_rewards_and_every_round_is_in_one_look():
     looks = one.released_looks()
     assert [look.policy.rounds + look.control.rounds for look in looks] == [90, 90]
     assert looks[0].control.sums.tolist() == look.control.sums.tolist()
+
+
+# -- reading and stopping ------------------------------------------------------------------------------
+
+
+def test_the_answer_is_that_of_the_released_looks():
+    one = policy(privacy=JointDP(epsilon=20, user_ids=False), horizon=2000, readout={"looks": 4})
+    with pytest.raises(ProtocolError, match="the first is due after 500 rounds"):
+        one.readout()
+    drive(one, 1000, reward=lambda _, decision: float(decision.arm != "nothing"))
+    found = one.readout()
+    looks = one.released_looks()
+    assert (found.readings.looks, len(looks)) == (2, 2)
+    control = sum(look.control.sums[0] for look in looks) / sum(look.control.rounds for look in looks) + 0.5
+    assert found.reward.control == pytest.approx(control)
+    assert found.reward.interval[0] > 0.3
+    assert "the policy earns more than the control" in found.sentence
+    assert "use the interval for all looks" in found.sentence
+    assert found["revenue"].name == "revenue"
+    assert json.loads(json.dumps(found.to_json()))["learning"]["epsilon"] == pytest.approx(19.0)
+    assert one.diagnostics()["readout"]["looks_released"] == 2
+    assert repr(found) == "ReadoutResult(looks=2, planned_looks=4)"
+    with pytest.raises(ProtocolError, match="built without readout="):
+        GPBandit(
+            contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1)
+        ).readout()
+
+
+@pytest.mark.parametrize("then", ["control", None])
+def test_a_rule_on_the_releases_stops_the_policy_or_only_says_so(tmp_path, then):
+    stop = dpb.Stop(harm="complaint", above=0.1, then=then)
+    privacy = JointDP(epsilon=20, user_ids=False)
+    new = policy(privacy=privacy, horizon=2000, readout={"looks": 4, "stop": stop})
+
+    def complains(one, count):
+        for _ in range(count):
+            decision = one.ask(CONTEXT)
+            one.tell(decision.id, 0.5, complaint=decision.group == "policy")
+
+    with GPBandit.open(tmp_path / "live", new=new) as one:
+        complains(one, 500)
+        assert one.diagnostics()["readout"]["stop"]["stopped_at_look"] is None
+        complains(one, 1)
+        assert one.diagnostics()["readout"]["stop"]["stopped_at_look"] == 1
+    with GPBandit.open(tmp_path / "live") as one:
+        found = one.ask_batch([CONTEXT] * 300)
+        if then is None:
+            assert set(found.groups) == {"policy", "control"}
+            assert set(found.arms) > {"nothing"}
+        else:
+            assert set(found.groups) == {None}
+            assert set(found.arms) == {"nothing"}
+            complains(one, 1000)
+            assert len(one.released_looks()) == 1
+        assert "complaint exceeds that of the control by more than 0.1" in one.readout().sentence
 
 
 # -- what is promised --------------------------------------------------------------------------------

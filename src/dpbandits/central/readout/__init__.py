@@ -8,6 +8,7 @@
 | `budget` | division of the promise between learning and readout, and the noise of both groups' sums |
 | `rows` | the outcomes of rounds whose look is not released yet: secret |
 | `minimum` | propensities of decisions with a minimum share |
+| `reading` | `ReadoutResult`: the answer, in numbers and in words |
 | `run` | the looks of one policy, and the choices of its control group |
 | `policy` | `ReadoutPolicy`: asks and tells of a policy with a readout |
 | `statement` | what the statement says of it |

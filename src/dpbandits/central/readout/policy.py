@@ -10,6 +10,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.marginals.learning import EffectPosterior
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.readout.minimum import propensities
+from dpbandits.central.readout.reading import ReadoutResult, read_looks
 from dpbandits.central.readout.run import ReadoutRun
 from dpbandits.errors import InvalidCall, ProtocolError
 from dpbandits.models.noisy_regression import WeightPosterior
@@ -158,7 +159,7 @@ class ReadoutPolicy(RoundPolicy):
         """Make all looks that are due. Each is durable before it is shown, and is drawn once."""
         while True:
             if run.drawn > run.settled:  # includes a look whose saving failed before
-                run.close()
+                run.close(self._book.asked)
                 self._holder.commit()
                 run.settled = run.drawn
             if self.noise is None or not run.due(self._book.asked):
@@ -179,6 +180,31 @@ class ReadoutPolicy(RoundPolicy):
         run = self._readout_run()
         self._prepare()
         return run.looks(run.settled)
+
+    @in_turn
+    def readout(self, *, confidence: float = 0.95) -> ReadoutResult:
+        """Return what the policy earns against its control group, from the looks that are released.
+
+        A look that is due is released first, as before the next ask.
+
+        Args:
+            confidence: Confidence of the intervals.
+
+        Raises:
+            ProtocolError: The policy has no readout, or no look was released yet.
+            InvalidParameter: `confidence` is no probability.
+
+        Privacy: The result is computed from releases and public numbers. It is an assumption of the statement
+            that the times of calls do not depend on private data.
+        """
+        run = self._readout_run()
+        self._prepare()
+        return read_looks(run, confidence=confidence)
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Return released quantities, which are safe to log, with the state of the readout."""
+        found = super().diagnostics()
+        return found if self._run is None else found | {"readout": self._run.diagnostics()}
 
     def _readout_run(self) -> ReadoutRun:
         if self._run is None:

@@ -26,7 +26,7 @@ from dpbandits.central.readout.rows import Rows
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
-from dpbandits.models.readout import Group, Look, Metric
+from dpbandits.models.readout import Group, Look, Metric, crossed
 from dpbandits.models.ties import first_best
 from dpbandits.policy import PublicCoins, uniform_choice
 from dpbandits.policy.deadlines import Deadlines
@@ -62,11 +62,13 @@ class ReadoutRun:
         delay: `GPTuning.reporting_delay`.
         privacy: Whole promise.
         learned: Certificate of the policy's learning; every kind has one.
+        learning: Promise to which learning is calibrated.
         noise: Noise source.
         coins: Public coins of the policy.
         charged: True if an account of a ledger is charged.
 
     Attributes:
+        learning: Promise to which learning is calibrated.
         readout, noises: Public arguments and the noise of both groups' sums.
         rows: Groups and outcomes of the rounds, for `RoundBook.companion`.
         ends: Number of rounds up to the end of each look.
@@ -87,11 +89,12 @@ class ReadoutRun:
         delay: int | timedelta,
         privacy: JointDP,
         learned: Certificate | None,
+        learning: JointDP,
         noise: NoiseSource,
         coins: PublicCoins,
         charged: bool,
     ) -> None:
-        self.readout, self._coins = readout, coins
+        self.readout, self.learning, self._coins = readout, learning, coins
         self.outcomes: tuple[ToldMetric, ...] = readout.outcomes(reward_range)
         self.lattice = Lattice(self.outcomes, privacy.rounds_per_user > 1)
         self.rows = Rows(self.lattice, Groups(coins, readout.control.share, privacy.user_ids))
@@ -108,6 +111,7 @@ class ReadoutRun:
         self._arms = Arms(tuple(labels))
         self._looks: tuple[_Released, ...] = ()
         self.settled = 0
+        self._judged: tuple[int, int | None] = 0, None
         self._coming: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
     def __repr__(self) -> str:
@@ -232,9 +236,13 @@ class ReadoutRun:
             public.append([rows.rounds, rows.users, rows.squared_rounds, rows.overlap])
         self._looks = (*self._looks, _Released(np.array(sums), np.array(public, dtype=np.int64)))
 
-    def close(self) -> None:
-        """Delete the outcomes of the rounds whose looks were drawn."""
+    def close(self, asked: int) -> None:
+        """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due."""
         self.rows.close((0, *self.ends)[self.drawn])
+        stop = self.readout.stop
+        ends = stop is not None and stop.then is not None and self.rows.stopped is None
+        if ends and self.stopped_at(self.drawn) is not None:
+            self.rows.stopped = asked
 
     # -- post-processing --------------------------------------------------------------------------
 
@@ -265,6 +273,39 @@ class ReadoutRun:
             )
             for one in self._looks[:count]
         )
+
+    def stopped_at(self, count: int) -> int | None:
+        """Return the first of `count` looks, from 1, at which the rule has stopped; None if it has not."""
+        stop = self.readout.stop
+        if stop is None or not count:
+            return None
+        if self._judged[0] != count:
+            looks, planned = self.looks(count), len(self.ends)
+            found = crossed(looks, self.metrics, harm=stop.harm, above=stop.above, planned_looks=planned)
+            self._judged = count, found
+        return self._judged[1]
+
+    @property
+    def sum_sds(self) -> tuple[float, float]:
+        """Standard deviation of a look's sum of rewards, in rounds of the full range: policy and control."""
+        policy, control = (
+            own.sd * float(self.lattice.scales(gaussian=own.gaussian)[0][0])
+            for own in (self.noises.policy, self.noises.control)
+        )
+        return policy, control
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Return public numbers and what releases say of the rule."""
+        stop = self.readout.stop
+        found = {
+            "looks_released": self.settled,
+            "look_ends": list(self.ends),
+            "control_share": self.readout.control.share,
+            "noise_sd": list(self.sum_sds),
+        }
+        if stop is not None:
+            found |= {"stop": {**stop.to_config(), "stopped_at_look": self.stopped_at(self.settled)}}
+        return found
 
     def _group(self, one: _Released, code: int) -> Group:
         own = (self.noises.policy, self.noises.control)[code]

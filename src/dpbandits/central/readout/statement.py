@@ -11,7 +11,7 @@ __all__ = ["with_readout"]
 
 GROUPS = enforced(
     "separate groups",
-    "Every user is in one group at all times, the policy's or the control's. A public coin of the id's keyed "
+    "No user is in both groups, the policy's and the control's. A public coin of the id's keyed "
     "digest decides which, or without ids the number of the round. Rounds of the control group enter the "
     "sums of the control group at their look and no other release. Its arms follow from public coins, public "
     "functions and the user's own context.",
