@@ -490,6 +490,7 @@ ELSEWHERE = {
         "central.marginals.product_release.BINS",
         "central.marginals.product_release.FREEDOM",
         "central.marginals.product_release.TOLD_ALONE",
+        "central.logged.product_tables.MOST_BINS",
     ),
     "no trials are known of: what they stand for is written beside them": (
         "central.arm_changes.HELD_TWICE",

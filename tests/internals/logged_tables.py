@@ -27,7 +27,7 @@ def parts(policy, vector):
     """Sums (arms, entries), and the counts of every table, of such a vector (size,)."""
     sums, counts = mechanism(policy)._places
     ends = mechanism(policy).n_rows * sums.n_cells
-    tables = np.split(vector[ends:], np.cumsum(counts.cells)[:-1])
+    tables = np.split(vector[ends + mechanism(policy).n_alone :], np.cumsum(counts.cells)[:-1])
     return vector[:ends].reshape(-1, sums.n_cells), tables
 
 

@@ -3284,6 +3284,16 @@ MUTATIONS = (
         tests="tests/central/marginals/test_products_change.py",
     ),
     _bug(
+        "the table of products of a log without noise of its own",
+        "the noise of the sums does not cover that a row is in one more table",
+        (
+            "central/logged/tables.py",
+            "        return groups + (self.n_alone > 0)",
+            "        return groups",
+        ),
+        tests="tests/central/logged/test_logged_products.py",
+    ),
+    _bug(
         "a change of arms begins the log anew",
         "the releases before it, and what was charged for them, are in no log",
         (
@@ -3431,8 +3441,8 @@ MUTATIONS = (
         "several rows of one user get the noise of one",
         (
             "central/logged/tables.py",
-            "return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user",
-            "return 2 * len(self.design.groups) * _UNITS",
+            "return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user",
+            "return 2 * self._sums(len(self.design.groups)) * _UNITS",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
@@ -3441,7 +3451,7 @@ MUTATIONS = (
         "every row enters a table of each group, and the noise covers one",
         (
             "central/logged/tables.py",
-            "return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user",
+            "return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user",
             "return 2 * _UNITS * self.privacy.rounds_per_user",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",

@@ -55,6 +55,16 @@ Or the table is logged bandit data, with one arm a row and the reward of that ar
     high = 1
     propensity = "chance"        # optional: column of the propensity; default: uniform over the arms
 
+Instead of `arms`, a public table may have the arms and their features::
+
+    [products]
+    path = "products.csv"        # one row an arm
+    name = "product"             # column of the labels
+
+    [products.columns.price]     # features: ranges and categories, as above
+    low = 0
+    high = 50
+
 Or the decision is a number or a few (prices, doses), which the log has in columns by their names::
 
     [log]                        # without arm and arms
@@ -106,6 +116,7 @@ from dpbandits.tables.columns import Categories
 from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, text_in, value_in
 from dpbandits.tables.files import TableColumns, columns_of_frame, read_table_file
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
+from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
 
@@ -154,7 +165,7 @@ class LoggedArm:
 
     Attributes:
         arm: Name of the column of the chosen arm; None if there is a grid of actions.
-        arms: Labels of all arms, or of all actions.
+        arms: Labels of all arms, or of all actions; or arms with features.
         reward: Name of the column of the chosen arm's reward.
         reward_range: Public bounds of rewards; None if rewards are true and false.
         propensity: Name of the column of the chosen arm's probability; None if arms were drawn uniformly.
@@ -164,7 +175,7 @@ class LoggedArm:
     """
 
     arm: str | None
-    arms: Arms
+    arms: Arms | Products
     reward: str
     reward_range: RewardRange | None
     propensity: str | None = None
@@ -248,10 +259,13 @@ class DescribedTable:
             InvalidParameter: As for `from_toml`.
         """
         description = description_in(text, name)
-        optional = {"name", "path", "horizon", "user", "privacy", "answers", "plan", "actions", *_OUTCOMES}
-        check_keys(description, "the file", required={"columns"}, optional=optional)
+        check_keys(description, "the file", required={"columns"}, optional={*_SECTIONS, *_OUTCOMES})
         if "actions" in description and "log" not in description:
             raise InvalidParameter("the section [actions] needs [log], which says how they were drawn")
+        if "products" in description:
+            if "log" not in description or "actions" in description:
+                raise InvalidParameter("the section [products] needs [log], and no [actions]")
+            description = {**description, "products": _products(description, folder)}
         if sum(one in description for one in _OUTCOMES) > 1:
             raise InvalidParameter(
                 "the file needs one of the sections [label], [rewards] and [log], not several"
@@ -444,13 +458,19 @@ def _log(description: Mapping[str, Any]) -> LoggedArm:
     chosen, weights = (
         ({"arm", "arms"}, {"propensity"}) if grid is None else (set(), {"propensity", "density"})
     )
+    products: Products | None = description.get("products")
+    if products is not None:
+        chosen = {"arm"}
     check_keys(section, where, required={"reward", *chosen}, optional={"low", "high", *weights})
     if ("low" in section) != ("high" in section):
         raise InvalidParameter(f"{where} needs low and high, or neither if rewards are true and false")
     bounds = None
     if "low" in section:
         bounds = RewardRange(number_in(section, "low", where), number_in(section, "high", where))
-    if grid is None:  # labels are of one kind, as a column's cells are
+    arms: Arms | Products
+    if products is not None:
+        arms = products
+    elif grid is None:  # labels are of one kind, as a column's cells are
         arms = Arms(Categories(value_in(section, "arms", list, where)).values)
     else:
         arms = grid.arms
@@ -475,6 +495,17 @@ def _log(description: Mapping[str, Any]) -> LoggedArm:
     return log
 
 
+def _products(description: Mapping[str, Any], folder: Path) -> Products:
+    """Return the arms with features that the section [products] declares."""
+    section = value_in(description, "products", dict, "the file")
+    check_keys(section, "[products]", required={"path", "name", "columns"})
+    path, name = (value_in(section, one, str, "[products]") for one in ("path", "name"))
+    try:
+        return Products(folder / path, columns=Schema(**columns_in(section)), name=name)
+    except InvalidData as error:  # the table is public, and so is the message
+        raise InvalidParameter(f"[products]: {error}") from None
+
+
 def _grid(description: Mapping[str, Any]) -> Actions | None:
     """Return the grid of the section [actions]; None without this section."""
     if "actions" not in description:
@@ -489,6 +520,9 @@ def _grid(description: Mapping[str, Any]) -> Actions | None:
         shape=value_in(section, "shape", dict, where) if "shape" in section else None,
     )
 
+
+_SECTIONS = ("name", "path", "horizon", "user", "privacy", "answers", "plan", "actions", "products")
+"""Keys and sections that a file may have beside columns and outcomes."""
 
 _OUTCOMES: dict[str, Callable[[Mapping[str, Any]], ArmRewards | LoggedArm]] = {
     "label": _label,

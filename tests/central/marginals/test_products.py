@@ -217,15 +217,6 @@ def test_a_wrong_table_is_refused_with_the_reason(table, error, said):
 def test_other_policies_and_releases_refuse_products():
     with pytest.raises(InvalidParameter, match=r"products\.labels"):
         Uniform(contexts=PEOPLE, arms=shop(), reward_range=(0, 1), horizon=10)
-    learned = {
-        "contexts": PEOPLE,
-        "reward_range": (0, 1),
-        "horizon": 1_000,
-        "privacy": dpb.JointDP(epsilon=1),
-    }
-    with pytest.raises(InvalidParameter, match=r"not learned from a log\. Pass arms=products\.labels"):
-        dpb.central.ExploreThenCommit(arms=shop(), **learned)
-    assert dpb.central.ExploreThenCommit(arms=shop().labels, **learned).menu.n_arms == K
     with pytest.raises(InvalidParameter, match="marginal tables"):
         policy(tuning=GPTuning(release="features"))
 

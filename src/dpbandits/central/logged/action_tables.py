@@ -35,13 +35,15 @@ are nearest to its first or last step, which the reading takes into account (`Ac
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.logged.calibration import ExpectedError
+from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import (
     BIAS,
     EXPECTED_DRAWS,
@@ -113,7 +115,8 @@ class ActionTableRelease(TableRelease):
         logged: Declaration of how the logged actions were drawn.
     """
 
-    logged: Logged
+    logged: Logged | None = None
+    freedom: ClassVar[float] = FREEDOM
 
     def __post_init__(self) -> None:
         """Raise `InvalidParameter` as the base class does, or if the joint weights do not fit."""
@@ -193,7 +196,7 @@ class ActionTableRelease(TableRelease):
     @property
     def _each(self) -> float:
         """Number of bins that tell about the same functions of the action, where tables are chosen."""
-        return max(1.0, self.n_rows / FREEDOM)
+        return max(1.0, self.n_rows / self.freedom)
 
     @property
     def _rows_an_arm(self) -> float:
@@ -227,7 +230,9 @@ class ActionTableRelease(TableRelease):
         """
         sums, people, counts, sample = self._told(released, cut, unit)
         centre = (reference - self.reward_range.middle) / self.reward_range.width
-        evidence = self._evidence(self._heard(sums), sample, counts.share_sd, people=people, centre=centre)
+        alone = released[self._end_of_sums - self.n_alone : self._end_of_sums] * (REWARD_UNIT * unit)
+        told = self._heard(sums, alone)
+        evidence = self._evidence(told, sample, counts.share_sd, people=people, centre=centre)
         law = ActionWeights.fitted(self.across, *evidence, self.across.prior, steps=STEPS)
         belief = ActionBelief(
             counts=counts,
@@ -256,7 +261,7 @@ class ActionTableRelease(TableRelease):
         across, coins = self.across, PublicCoins(0)
         levels = self._expected_levels()
         sample = WeightedPeople(levels, np.full(len(levels), 1.0 / len(levels)))
-        told = self._heard(np.zeros((self.n_rows, self.design.n_cells)))
+        told = self._heard(np.zeros((self.n_rows, self.design.n_cells)), np.zeros(self.n_alone))
         precision, _ = self._evidence(told, sample, 0.0, people=self.horizon, centre=0.0)
         prior = EXPECTED_SHARE * across.prior
         factor = ActionWeights.of(across, precision, np.zeros(across.n_weights), prior).factor
@@ -273,9 +278,10 @@ class ActionTableRelease(TableRelease):
         )
         return expected_loss(means.swapaxes(1, 2), scores.argmax(axis=2))
 
-    def _heard(self, sums: FloatArray) -> Heard:
-        """Return sums as a release of a block, without counts."""
-        return Heard(self.horizon, self.design, sums, float(np.sqrt(self.sum_variance)), np.zeros(0), 0.0)
+    def _heard(self, sums: FloatArray, alone: NDArray[np.floating[Any]]) -> Heard:
+        """Return sums, and sums of single arms if there are any, as a release of a block without counts."""
+        sd, own = float(np.sqrt(self.sum_variance)), np.asarray(alone, np.float64) if len(alone) else None
+        return Heard(self.horizon, self.design, sums, sd, np.zeros(0), 0.0, alone=own)
 
     def _evidence(
         self, told: Heard, sample: WeightedPeople, share_sd: float, *, people: float, centre: float

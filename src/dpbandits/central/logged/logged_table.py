@@ -63,7 +63,7 @@ from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.sentences import unchecked
 from dpbandits.state.files import replace_durably, write_folder
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Column
 from dpbandits.tables.described import DescribedTable, LoggedArm
@@ -237,7 +237,7 @@ class LoggedTable:
         table: object,
         *,
         contexts: Schema,
-        arms: Sequence[Label] | Arms | None = None,
+        arms: Sequence[Label] | Arms | Products | None = None,
         actions: Actions | Schema | Column | None = None,
         action: str | None = None,
         reward: str,
@@ -257,7 +257,7 @@ class LoggedTable:
         Args:
             table: A pandas, polars or pyarrow table, or a mapping of columns.
             contexts: Public columns of a user's context.
-            arms: Public labels of all arms.
+            arms: Public labels of all arms, or `Products`, arms with features.
             actions: Instead of arms, a grid of numbers or categories. The table has its columns by name.
             action: Name of the column with the arm.
             reward: Name of the column with the reward, or with the outcome of an action.
@@ -644,7 +644,7 @@ class LoggedTable:
             widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
             return ExploreThenCommit(
                 contexts=self.menu.contexts,
-                arms=None if self.menu.actions is not None else self.menu.arms.labels,
+                arms=None if self.menu.actions is not None else self.menu.products or self.menu.arms.labels,
                 actions=self.menu.actions,
                 reward_range=self.reward_range,
                 horizon=horizon,

@@ -59,7 +59,7 @@ MOST_CONTEXTS = 1 << 14
 def people_menu(
     contexts: Schema | ContextLaw | CellMeasure,
     *,
-    arms: Sequence[Label] | Arms | None,
+    arms: Sequence[Label] | Arms | Products | None,
     actions: Any = None,
     reward_range: RewardRange | None = None,
 ) -> Menu | None:
@@ -68,11 +68,6 @@ def people_menu(
     Raises:
         InvalidParameter: Arguments do not fit together.
     """
-    if isinstance(arms, Products):
-        raise InvalidParameter(
-            "arms: features of products are not learned from a log. Pass arms=products.labels for arms "
-            "without features, or use central.GPBandit"
-        )
     if isinstance(actions, Actions | Schema | Column):
         if arms is not None or not isinstance(contexts, Schema):
             raise InvalidParameter("pass actions=Range(...) beside contexts=Schema(...), and no arms=")
@@ -91,7 +86,7 @@ def people_menu(
 def cells_of(
     contexts: Schema | ContextLaw | CellMeasure,
     *,
-    arms: Sequence[Label] | None,
+    arms: Sequence[Label] | Products | None,
     actions: Any,
     kernel: Kernel | None,
 ) -> tuple[Menu | None, ContextLaw, CellMeasure, Kernel]:
@@ -128,6 +123,8 @@ def people_config(config: dict[str, Any], menu: Menu | None) -> dict[str, Any]:
     schema = {} if menu is None else {"contexts": menu.contexts.to_config()}
     if menu is not None and menu.actions is not None:
         unused, schema = "arms", schema | {"actions": menu.actions.to_config()}
+    if menu is not None and menu.products is not None:
+        schema |= {"arms": menu.products.to_config()}
     return {name: value for name, value in config.items() if name != unused} | schema
 
 

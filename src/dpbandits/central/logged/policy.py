@@ -48,6 +48,7 @@ from dpbandits.central.logged.people import (
     people_config,
     people_menu,
 )
+from dpbandits.central.logged.product_tables import ProductTableRelease
 from dpbandits.central.logged.rows import (
     CellRules,
     Shard,
@@ -76,10 +77,11 @@ from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.release_terms import Release
 from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import in_turn
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.columns import Column, Range
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.owners import Owners
+from dpbandits.tables.products import arms_from_config
 
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn", "release_for"]
 
@@ -164,7 +166,7 @@ def release_for(
 ) -> ReleaseName:
     """Return the default kind of release: a rule that uses public arguments only.
 
-    Cells of actions get features. A grid of actions gets marginal tables.
+    Cells of actions get features. A grid of actions, or arms with features, gets marginal tables.
 
     Contexts and arms get marginal tables, except in these cases, which get features:
 
@@ -177,7 +179,7 @@ def release_for(
         of_cells: True if a kernel, or parts of epsilon for answers and publishing, were passed.
         publishes: True if only `publish()` will be used, also with delta 0.
     """
-    if menu is not None and menu.actions is not None:
+    if menu is not None and (menu.actions is not None or menu.products is not None):
         return "marginals"
     own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
@@ -196,6 +198,8 @@ def _logged(menu: Menu | None, tuning: ExploreTuning) -> Logged | None:
     if actions is None:
         if tuning.logged is not None:
             raise InvalidParameter("logged: is for a grid of actions, such as actions=Range(1, 20)")
+        if menu is not None and menu.products is not None and tuning.release == "features":
+            raise InvalidParameter("release='features' is for arms without features: leave release= out")
         return None
     if tuning.release == "features":
         raise InvalidParameter("release='features' is for arms: a grid of actions has marginal tables")
@@ -220,7 +224,8 @@ class ExploreThenCommit(KeptPolicy):
         contexts: Public columns of a user's context (a `Schema`), or a law of contexts (see `ContextLaw`).
             With a `Schema`, marginal tables count contexts, and features assume that they are uniform. A
             measure counts as public knowledge.
-        arms: Labels of the arms, with a `Schema`: strings, numbers or booleans.
+        arms: Labels of the arms, with a `Schema`: strings, numbers or booleans. Or `Products(table, ...)`,
+            arms with public features, whose effects all arms share.
         actions: Instead of arms, a grid of numbers or categories beside a `Schema`: `Range(1, 20)`, a
             `Schema` of one to three columns, or `Actions`. Rewards are then outcomes, and the published
             function chooses the highest value. Or cells of actions and the law they are explored with,
@@ -276,6 +281,7 @@ class ExploreThenCommit(KeptPolicy):
         **KeptPolicy.config_parsers,
         "contexts": law_or_schema,
         "actions": actions_in,
+        "arms": arms_from_config,
         "tuning": ExploreTuning.from_config,
     }
 
@@ -283,7 +289,7 @@ class ExploreThenCommit(KeptPolicy):
         self,
         *,
         contexts: Schema | ContextLaw | CellMeasure,
-        arms: Sequence[Label] | None = None,
+        arms: Sequence[Label] | Products | None = None,
         actions: Actions | Schema | Column | CellMeasure | None = None,
         kernel: Kernel | None = None,
         reward_range: RewardRange | tuple[float, float],
@@ -334,7 +340,11 @@ class ExploreThenCommit(KeptPolicy):
                     "bound": bound,
                     "horizon": rows,
                 }
-                tables = ActionTableRelease(**public, logged=logged) if logged else TableRelease(**public)
+                tables = (
+                    ActionTableRelease(**public, logged=logged)
+                    if logged
+                    else (TableRelease if menu.products is None else ProductTableRelease)(**public)
+                )
                 self.features, self.calibration = tables.features, TableCalibration.planned(tables)
                 self.unsafe_rules = TableRules(
                     actions=self.actions, tables=tables, caps=self.calibration.caps, **shared, **counted
@@ -409,6 +419,7 @@ class ExploreThenCommit(KeptPolicy):
                 setting=setting,
                 logged=self.tuning.logged,
                 functions=release.functions,
+                products=isinstance(release, ProductTableRelease),
             )
         else:
             found = explore_guarantee(

@@ -230,6 +230,15 @@ class TableRelease:
         """Names of the public functions of actions that are applied to releases."""
         return []
 
+    @property
+    def n_alone(self) -> int:
+        """Number of entries of one more table of sums, with one entry for every arm; 0 without it."""
+        return 0
+
+    def _sums(self, groups: int) -> int:
+        """Return the number of tables of sums with these reward tables."""
+        return groups + (self.n_alone > 0)
+
     def codes(self, arms: Any) -> IntArray:
         """Return the codes (n,) of logged arms, -1 for an unknown one."""
         return self.menu.cells(arms)
@@ -268,7 +277,8 @@ class TableRelease:
 
     def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
         tables = len(law.tables)
-        entries = self._touched(self.n_rows * MOST_PAIRED + self._most_counted(law), groups + tables)
+        cells = self.n_rows * MOST_PAIRED + self.n_alone + self._most_counted(law)
+        entries = self._touched(cells, groups + tables)
         return VectorNoise.planned(
             self.privacy, self.noise, units=_UNITS, sums=groups, counts=tables, entries=entries
         )
@@ -297,6 +307,7 @@ class TableRelease:
         The squared sensitivity of a vector grows with the number of reward tables.
         """
         laplace, gaussian = self._laws
+        groups = self._sums(groups)
         scale = 2.0 * groups * self.privacy.rounds_per_user * self._unit / laplace.sum_epsilon
         alone = np.inf if gaussian is None else gaussian.sigma / _UNITS * self._unit
         return 2.0 * scale**2, groups * float(alone) ** 2
@@ -309,7 +320,7 @@ class TableRelease:
     def _shares(self, groups: int) -> TableNoise | VectorNoise:
         """Return the noise for this number of reward tables."""
         laplace, gaussian = self._variances(groups)
-        vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
+        vector = self._gaussian(self._plain_law, self._sums(groups)) if gaussian < laplace else None
         return self._laws[0] if vector is None else vector
 
     @cached_property
@@ -459,7 +470,7 @@ class TableRelease:
 
     def _entries(self, sizes: tuple[int, ...], design: Design) -> tuple[int, int]:
         sums, counts = self._tables(sizes, design)
-        return self.n_rows * sums.n_cells, counts.n_cells
+        return self.n_rows * sums.n_cells + self.n_alone, counts.n_cells
 
     @property
     def size(self) -> int:
@@ -473,13 +484,19 @@ class TableRelease:
     @property
     def sensitivity(self) -> int:
         """L1 sensitivity of the sums to one user's rows, in units of 1/U."""
-        return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user
+        return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the entries (n, q) of sums and (n, t) of counts to which rows add, by level and arm."""
+        """Return the entries (n, q) of sums and (n, t) of counts to which rows add, by level and arm.
+
+        With a table of arms there are (n, q + 1) entries of sums.
+        """
         sums, counts = self._places
+        end = self.n_rows * sums.n_cells
         found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)
-        return found, self.n_rows * sums.n_cells + counts.locate(levels)
+        if self.n_alone:
+            found = np.column_stack([found, end + arms])
+        return found, end + self.n_alone + counts.locate(levels)
 
     # -- the release ------------------------------------------------------------------------------
 
@@ -487,8 +504,8 @@ class TableRelease:
         """Return the tables with noise, given raw sums in units of 1/U and counts, (size,).
 
         Returns:
-            The sums in the cells of the design, the counts of every single column in fine levels, and the
-            counts of pairs.
+            The sums in the cells of the design, those of every arm if there is such a table, the counts of
+            every single column in fine levels, and the counts of pairs.
         """
         shares, rows, alone = self.shares, self.n_rows, sum(self.fine)
         ends, tables = self._entries(self.fine, self.design)[0], self.law.tables[len(self.fine) :]
@@ -500,7 +517,9 @@ class TableRelease:
             margins = margins + shares.on_counts(alone, self.noise, number=0)
         levels = self._cut(margins).levels  # from here on, tables depend on the first release
         own = [(group, tuple(self.design.bins[j] for j in group)) for group in self.design.groups]
-        rewards = self._together(sums[:ends].reshape(rows, -1), own, levels).ravel()
+        first = ends - self.n_alone
+        rewards = self._together(sums[:first].reshape(rows, -1), own, levels).ravel()
+        rewards = np.append(rewards, sums[first:ends])
         pairs = self._together(counts[None, alone:], [(one.columns, one.bins) for one in tables], levels)[0]
         if isinstance(shares, VectorNoise):
             rest = shares.released(rewards, pairs, self.noise)
@@ -570,7 +589,7 @@ class TableRelease:
             released: Result of `release`.
             reference, bound: Reference and bound with which rows were summed.
         """
-        cut = self._cut(released[self.n_rows * self.design.n_cells :][: sum(self.fine)])
+        cut = self._cut(released[self._end_of_sums :][: sum(self.fine)])
         mean, factor = self._read(released, cut, reference, bound / self.reward_range.width)
         ordered = zip(cut.ends, self.fine, self.base.effects.ordered, strict=True)
         cuts = [ends / size for ends, size, is_range in ordered if is_range]
@@ -613,7 +632,7 @@ class TableRelease:
         rows, cells, effects = self.n_rows, self.design.n_cells, self.base.effects
         sums = released[: rows * cells].reshape(rows, cells) * (REWARD_UNIT * unit)
         columns = len(self.fine)
-        counted = self._apart(released[rows * cells :], (*self.fine, *self.law.cells[columns:]))
+        counted = self._apart(released[self._end_of_sums :], (*self.fine, *self.law.cells[columns:]))
         counts = np.concatenate([*cut.sums, *counted[columns:]])
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every column is sampled evenly
@@ -621,6 +640,11 @@ class TableRelease:
         people = self._rows_counted(counted)
         told = Counts.none(effects.sizes).given(self.law, counts, people=people, sd=self.shares.sd)
         return sums, people, told, told.described(even, cut.laws)
+
+    @property
+    def _end_of_sums(self) -> int:
+        """Number of entries of all sums in a release."""
+        return self.n_rows * self.design.n_cells + self.n_alone
 
     def _read(
         self, released: IntArray, cut: "_Cut", reference: float, unit: float

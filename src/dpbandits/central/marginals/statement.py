@@ -174,6 +174,7 @@ def logged_tables_guarantee(
     setting: Setting,
     logged: str | None = None,
     functions: Sequence[str] = (),
+    products: bool = False,
 ) -> Guarantee:
     """Return the guarantee of a log from which one release of tables is the only output.
 
@@ -184,6 +185,7 @@ def logged_tables_guarantee(
         setting: Facts about how the policy runs.
         logged: `ExploreTuning.logged` of a log of actions; None for arms.
         functions: Public functions of actions that the policy applies: value, shape, bounds.
+        products: True if arms have public features.
     """
     sentences.check_noise_status(setting.status)
     certificate = shares.certificate
@@ -206,6 +208,7 @@ def logged_tables_guarantee(
         ],
         trusts=[
             PARTS_OF_LOGS,
+            *([public_products()] if products else []),
             *([KNOWN_PROPENSITIES] if logged is None else []),
             *([OWN_WEIGHTS] if logged in ("propensities", "densities") else []),
             *([public_functions(functions)] if functions else []),
