@@ -4,7 +4,8 @@
 
 People have an age, an income and a region. Four arms are offered from the start. A fifth one is announced
 when half of the people have been asked. In the world `best` it is better than every other arm by .1 on
-average, in `bad` it is worse by .1. In both its effects correlate by .8 with those of the first arm.
+average, in `bad` it is worse by .1. In both its effects correlate by .8 with those of the first arm, and arms
+have about .4 as mean. In `low best` and `low bad` the mean is .05, and differences are .3 times as large.
 Rewards are 0 or 1. Everybody is asked once, at (1, 1e-6).
 
 | policy | what it is |
@@ -15,10 +16,10 @@ Rewards are 0 or 1. Everybody is asked once, at (1, 1e-6).
 | `from the start` | all five arms are offered to everybody |
 | `new policy` | a policy with five arms for the second half, which knows nothing of the first |
 
-Schedules are `twenty` and `ten`: a release after each twentieth, or tenth, of the people but the last.
-`longest` is the default schedule with blocks of at most a twentieth of the people. The default schedule
-(`default`) has its last release after 14,325 people and the one before after 9,837, so it refuses an arm that
-is announced half way. It is run with all arms from the start alone. A run's share is (mean reward -
+Schedule `twenty` has a release after each twentieth of the people but the last. `longest` is the default
+schedule with blocks of at most a twentieth of the people. The default schedule (`default`) has its last
+release after 14,325 people and the one before after 9,837. An addition half way plans later ones anew. A
+run's share is (mean reward -
 random)/(best - random) over the second half of the people, by true means, random over the five arms. `shares`
 are the shares of the decisions that go to the new arm after 0, 1, 2, ... releases that hold it. The last
 number is the final share.
@@ -50,10 +51,11 @@ PEOPLE, EPSILON, DELTA = 20_000, 1.0, 1e-6
 ARMS, NEW = ("a", "b", "c", "d"), "new"
 REGIONS = ("north", "south", "west", "east")
 CONTEXTS = dpb.Schema(age=dpb.Range(0, 1), income=dpb.Range(0, 1), region=dpb.Categories(list(REGIONS)))
-WORLDS = ("best", "bad")
+WORLDS = ("best", "bad", "low best", "low bad")
 POLICIES = ("added", "like", "retired", "from the start", "new policy")
-SCHEDULES = {"twenty": 20, "ten": 10, "longest": 1, "default": 1}
+SCHEDULES = {"twenty": 20, "default": 1, "longest": 1}
 MARGIN, LIKE = 0.1, 0.8
+LEVELS = {"low": (0.05, 0.3, 0.005), "": (0.4, 1.0, 0.02)}
 
 
 class Crowd(NamedTuple):
@@ -81,8 +83,9 @@ def crowd(world: str, seed: int, *, people: int = PEOPLE, effects: Any = lines) 
     own[-1] = LIKE * own[0] + (1.0 - LIKE**2) ** 0.5 * own[-1]
     own = [one - one.mean() for one in own]
     levels = rng.normal(0.0, 0.04, len(ARMS))
-    last = levels.max() + MARGIN if world == "best" else levels.min() - MARGIN
-    means = np.clip(0.4 + np.array([*levels, last]) + np.column_stack(own), 0.02, 0.98)
+    last = levels.max() + MARGIN if world.endswith("best") else levels.min() - MARGIN
+    middle, unit, least = LEVELS[world.rpartition(" ")[0]]
+    means = np.clip(middle + unit * (np.array([*levels, last]) + np.column_stack(own)), least, 0.98)
     return Crowd(table, means, rng.random(people))
 
 
@@ -115,13 +118,14 @@ def run(
     policy = policy_of(name, seed=seed, schedule=schedule, people=people)
     first = half if name == "new policy" else 0
     labels = [*ARMS, NEW]
-    ends = sorted({*(first + end for end in policy.batch_boundaries), half + 1, people})
     got, shares, start = np.full(people, np.nan), [], first
-    for end in ends:
+    while start < people:
         if start > half and name in ("added", "like", "retired") and not policy.arm_changes:
             policy.add_arm(NEW, like=ARMS[0] if name != "added" else None, minimum=minimum)
             if name == "retired":
                 policy.retire_arm(ARMS[1])
+        bounds = [*(first + own for own in policy.batch_boundaries), half + 1, people]
+        end = min(own for own in bounds if own > start)
         rows = np.arange(start, end)
         decided = policy.ask_batch({key: own[rows] for key, own in drawn.table.items()}, users=rows.tolist())
         codes = np.array([labels.index(arm) for arm in decided.arms])
@@ -163,8 +167,8 @@ def main(arguments: list[str] | None = None) -> None:
     rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
     rows = [row for row in rows if row["schedule"] not in given.only]
     for schedule in given.only:
-        for world in WORLDS:
-            for name in POLICIES if schedule != "default" else ("from the start",):
+        for world in WORLDS if schedule != "longest" else WORLDS[:2]:
+            for name in POLICIES if schedule == "twenty" else POLICIES[:4]:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     rows.append(row_of(world, name, schedule))

@@ -493,6 +493,7 @@ ELSEWHERE = {
         "central.logged.product_tables.MOST_BINS",
     ),
     "no trials are known of: what they stand for is written beside them": (
+        "central.marginals.learning.WIDEST",
         "central.arm_changes.HELD_TWICE",
         "central.arm_changes.MOST_FORCED",
         "central.gp_bandit.LATE_RELEASES",

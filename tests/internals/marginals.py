@@ -101,6 +101,11 @@ def sums_of(policy):
     return [one.sums for one in policy._past.blocks]
 
 
+def counts_of(policy):
+    """The released counts of every block, those of all tables one after another."""
+    return [one.counts for one in policy._past.blocks]
+
+
 def census(policy, rows):
     """(ranges, bins) counts of a census, as drawn."""
     return policy._kind.draw(

@@ -1,7 +1,10 @@
 """Into a worker of the service: who folds in it, and what a ledger's event sees."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
+
+import pytest
 
 from dpbandits.service.core import Service
 from dpbandits.service.folding import Folding
@@ -27,3 +30,15 @@ def impatient(store: PostgresStore) -> None:
 def event(ledger: RowLedger) -> AbstractContextManager[Any]:
     """An event, so that another can come in between."""
     return ledger._event()
+
+
+def as_folded(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> None:
+    """Make a call each time that a worker has computed releases and has not stored them yet."""
+    real = Folding._folded
+
+    def meanwhile(folding: Folding, *given: Any) -> Any:
+        folded = real(folding, *given)
+        call()
+        return folded
+
+    monkeypatch.setattr(Folding, "_folded", meanwhile)

@@ -128,7 +128,10 @@ def test_a_service_goes_on_with_the_changes_of_its_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("lag", [0, 3])
-def test_whoever_follows_decides_as_whoever_releases(lag: int) -> None:
+@pytest.mark.parametrize("asked", [15, 40])
+def test_whoever_follows_decides_as_whoever_releases(lag: int, asked: int) -> None:
+    """After 40 rounds one release would hold the arm: blocks of ten rounds are planned, like the first."""
+
     def built() -> ServedBandit:
         return ServedBandit(
             contexts=dpb.Schema(x=dpb.Range(0, 1)),
@@ -137,7 +140,7 @@ def test_whoever_follows_decides_as_whoever_releases(lag: int) -> None:
             horizon=100,
             privacy=dpb.JointDP(epsilon=5, delta=1e-6),
             noise=dpb.SimulatedNoise(3),
-            tuning=GPTuning(release="marginals", blocks=[10, 30, 60], lag=lag, census=False),
+            tuning=GPTuning(release="marginals", blocks=[10, 30, 60, 80], lag=lag, census=False),
         )
 
     policy, follower, rng = built(), built(), np.random.default_rng(1)
@@ -146,13 +149,15 @@ def test_whoever_follows_decides_as_whoever_releases(lag: int) -> None:
     for number, x in enumerate(rng.random(100).tolist()):
         if number in policy.batch_boundaries:
             texts.append(policy.publish().to_json())
-        if number == 15:
+        if number == asked:
             policy.add_arm("c", like="b")
             policy.retire_arm("a")
         decision = policy.ask({"x": x}, user=number)
         chosen.append(decision.arm)
         policy.tell(decision.id, float(number % 3 == 0))
-    assert {"c"} <= set(chosen[30 + lag :]) <= {"b", "c"}
+    begun = 30 if asked == 15 else 50
+    assert {"c"} <= set(chosen[begun + lag :]) <= {"b", "c"}
+    assert policy.blocks == ((10, 30, 60, 80) if asked == 15 else (10, 30, 50, 60, 70, 80, 90))
 
     @cache
     def release_of(version: int) -> PublishedPosterior | None:

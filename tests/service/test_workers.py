@@ -37,12 +37,13 @@ from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Store, Writes
 from dpbandits.state.witness import Witness
-from internals.workers import closed, event, folding
+from internals.workers import as_folded, closed, event, folding
 from service import databases, kills, worker_kills
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 from service.test_kills import run_and_found
 
 KILLS = Path(__file__).with_name("worker_kills.py")
+RELEASED = "SELECT MAX(released) FROM progress"
 SHORT = {**OFFERS, "horizon": 60, "tuning": {"blocks": [6, 20, 60], "n_features": 3, "lag": 2}}
 
 
@@ -283,6 +284,35 @@ def test_two_workers_change_arms_at_once_and_offer_the_same(two: Two) -> None:
         "nothing",
         *(c["arm"] for c in told["changes"] if c["event"] == "arm added"),
     ]
+
+
+def test_a_late_addition_plans_blocks_for_both_workers_even_while_one_of_them_releases(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _, one, other = two
+    asked = {**OFFERS, "name": "arms", "privacy": {"epsilon": 0.3, "delta": 1e-6}}
+    asked["tuning"] = {"blocks": [21, 300], "lag": 0}
+    assert one.post("/v1/policies", asked).status_code == 201
+    path, told = "/v1/policies/arms/arms", []
+
+    def add() -> None:  # the fold knows of no change: for it, the next release is after 300 rounds
+        if not told:
+            told.append(other.post(path, {"arm": "chat", "minimum": 0.5}).status_code)
+
+    as_folded(monkeypatch, add)
+    arms = []
+    for number in range(80):
+        answer = (one, other)[number % 2].decide(f"v{number}", policy="arms").json()
+        arms.append(answer["arm"])
+        while number == 20 and first.read(lambda reads: reads.one(RELEASED))[0] == 0:
+            time.sleep(0.01)
+    assert told == [200]
+    (change,) = one.get(path).json()["changes"]
+    assert (change["release"], change["rounds"], change["ends"]) == (2, 21, [*range(42, 361, 21)])
+    assert "chat" not in arms[:42]
+    assert "chat" in arms[42:]
+    found = other.get("/v1/policies/arms/releases").json()["releases"]
+    assert [one["rounds"] for one in found] == [21, 42, 63]
 
 
 @pytest.mark.usefixtures("lazy")

@@ -7,6 +7,19 @@ Codes never change, so that the recorded rounds of a block name the chosen arms 
 
 Changes are events of the log of releases (`state.release_log`), which is part of every state. Nothing in
 them is computed from users' data.
+
+**Blocks that are planned anew.** The default schedule has few late releases, and an arm that comes late
+would have none. An addition after which fewer than two releases would hold the new arm may therefore end the
+present block earlier, and replace all later blocks by short ones (`in_effect`, `schedule.planned_anew`).
+
+- The new ends are computed from earlier ends, the horizon and the number of rounds that were asked. All of
+  them are public, and the announcement depends on no private data, as the statement assumes.
+- Ends up to the last asked round stay. So every round is in one block, which only its place in the order
+  of asks decides. With k rounds of a user, k_j of them in block j, the k_j still add up to at most k. The
+  proof in `dpbandits.central.marginals.release` holds for any such blocks, with fresh noise for each.
+- No noise rate depends on the number of blocks, with one exception: Gaussian noise on counts is calibrated to
+  the number of draws that one user's rounds can touch, cells times min(k, blocks). If k is at most the number
+  of blocks before any change, this is cells times k for every later plan. Otherwise nothing is planned anew.
 """
 
 import json
@@ -25,7 +38,7 @@ from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.policy.deadlines import shown_time
 from dpbandits.tables import Products
 
-__all__ = ["ARMS", "MINIMUM", "ArmChange", "ArmHistory"]
+__all__ = ["ARMS", "HELD_TWICE", "MINIMUM", "ArmChange", "ArmHistory", "in_effect"]
 
 ARMS = b"C"
 """Kind of a record in the log of rounds that holds a change of arms (`ArmChange.to_bytes`)."""
@@ -56,6 +69,8 @@ class ArmChange:
         like: Label of the arm from whose posterior a new arm starts; None for the average of all arms.
         minimum: Share of the decisions that a new arm gets at least, until two releases contain its rounds.
         features: Public features of a new product by column; None for an arm without features.
+        ends: Numbers of rounds at which the blocks end from the announcement on, the present block included;
+            None if the blocks stay as they are.
     """
 
     what: Literal["add", "retire"]
@@ -66,10 +81,12 @@ class ArmChange:
     like: Label | None = None
     minimum: float | None = None
     features: Mapping[str, Any] | None = field(default=None, hash=False)
+    ends: tuple[int, ...] | None = None
 
     def to_config(self) -> dict[str, Any]:
         """Return the change as JSON, which is an event of the log of releases."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "what"}
+        named |= {"ends": None if self.ends is None else list(self.ends)}
         return {"event": _EVENTS[self.what], **{name: own for name, own in named.items() if own is not None}}
 
     @classmethod
@@ -82,11 +99,16 @@ class ArmChange:
         with reading("a change of arms", CorruptState):
             what: Any = {text: name for name, text in _EVENTS.items()}[event["event"]]
             given = {name: value for name, value in event.items() if name != "event"}
-            found = cls(what=what, **given)
+            ends: Any = given.pop("ends", None)
+            found = cls(what=what, **given, ends=None if ends is None else tuple(ends))
             share: Any = found.minimum
             counts = found.version, found.asked
             fits = all(type(one) is int for one in counts) and found.version >= 1 and found.asked >= 0
             fits &= type(found.at) in (int, float) and math.isfinite(found.at)
+            # The first end is after all rounds that were asked: no round moves to another block.
+            later = [found.asked, *(found.ends or ())]
+            fits &= ends is None or (type(ends) is list and len(later) > 1)
+            fits &= all(type(one) is int for one in later) and bool((np.diff(later) > 0).all())
             if what == "add":
                 fits &= type(share) in (int, float) and 0.0 < share <= MOST_FORCED
             else:
@@ -143,6 +165,18 @@ class ArmHistory:
     @cached_property
     def _every(self) -> Arms:
         return Arms(self.labels)
+
+    def planned(self, blocks: tuple[int, ...], version: int | None = None) -> tuple[int, ...]:
+        """Return the ends of blocks after the changes that take effect up to a version.
+
+        Args:
+            blocks: Ends of the blocks before any change.
+            version: Number of releases; None for all changes.
+        """
+        for one in self.changes:
+            if one.ends is not None and (version is None or one.version <= version):
+                blocks = (*(end for end in blocks if end <= one.asked), *one.ends)
+        return blocks
 
     def known(self, version: int) -> int:
         """Return the number of arms that were offered in this version or an earlier one."""
@@ -273,3 +307,39 @@ class ArmHistory:
                 if any(label is not None and found.code(label) < 0 for label in (one.arm, one.like)):
                     raise CorruptState("a change of arms names an unknown arm")
         return found
+
+
+def in_effect(
+    blocks: tuple[int, ...],
+    *,
+    asked: int,
+    begun: int,
+    counted_first: int,
+    anew: tuple[int, ...],
+    least: int,
+    wanted: int,
+) -> dict[str, Any] | None:
+    """Return the fields `version` and, if blocks are planned anew, `ends` of a change that is announced now.
+
+    A release that has not begun knows the change. The block of the next round has no release yet. The block
+    before it may be full, and its release may not have begun. Blocks are planned anew if fewer than `wanted`
+    releases would hold rounds after the change, and the new plan has more.
+
+    Args:
+        blocks: Ends of the blocks.
+        asked: Number of rounds that were asked.
+        begun: Number of releases that were drawn or begun.
+        counted_first: Number of releases without rewards before all others.
+        anew: Ends that a new plan has from the present block on; () for none.
+        least: Number of releases that must hold rounds after the change.
+        wanted: Number of releases that should hold rounds after the change.
+
+    Returns:
+        The fields, or None if fewer than `least` releases would hold rounds after the change.
+    """
+    ended, full = sum(end <= asked for end in blocks), sum(end < asked for end in blocks)
+    version = max(1 + max(full, min(begun, ended)), 1 + counted_first)
+    held, more = len(blocks) - version, ended + len(anew) - version
+    if held < max(least, wanted) and more > held:
+        return {"version": version, "ends": anew} if more >= least else None
+    return {"version": version} if held >= least else None

@@ -26,7 +26,7 @@ from dpbandits._memory import check_fits
 from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
-from dpbandits.central.arm_changes import ARMS, ArmChange, ArmHistory
+from dpbandits.central.arm_changes import ARMS, HELD_TWICE, ArmChange, ArmHistory, in_effect
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.choice_of_kind import KINDS, kind_for
 from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, flat_column
@@ -102,7 +102,7 @@ HARDLY_LEARNS = (
 )
 
 LATE_RELEASES = 20
-"""Number of parts of the horizon with the block length that a refused change of arms suggests."""
+"""Number of parts of the horizon of which one is a block that a late change of arms plans or suggests."""
 
 TAKE_MORE = "Take more rounds, a larger epsilon, fewer arms or fewer columns{or_kernel}."
 
@@ -305,10 +305,9 @@ class GPBandit(ReadoutPolicy):
             self._book.companion = self._run.rows
         self.bytes_needed = self._bytes()
         check_fits(self.bytes_needed, instead=FEWER)
-        self.features, self.blocks = self._kind.features, self._kind.blocks
+        self.features = self._kind.features
         self.tuning = replace(self._kind.tuning, features=self.features)
-        self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
-        self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
+        self._take_blocks()
         if tuning.lag:
             self._book.ended = self._rounds_ended
         self._beside, self._drawn_ahead = Beside(), -1
@@ -397,6 +396,12 @@ class GPBandit(ReadoutPolicy):
             return flat_column(kernel, rng.random((FLAT_POINTS, self.domain.dim)))
         return None
 
+    def _take_blocks(self) -> None:
+        """Take over the blocks that the kind of release has planned."""
+        self.blocks, tuning = self._kind.blocks, self.tuning
+        self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
+        self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
+
     # -- what is promised -----------------------------------------------------------------------
 
     @property
@@ -424,7 +429,10 @@ class GPBandit(ReadoutPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
-        """Numbers of rounds after which released statistics can change: ask in batches between them."""
+        """Numbers of rounds after which released statistics can change: ask in batches between them.
+
+        `add_arm` may change those that are still to come.
+        """
         return self._boundaries
 
     @property
@@ -463,10 +471,11 @@ class GPBandit(ReadoutPolicy):
     ) -> ArmChange:
         """Announce a new arm, which is offered from the next release on.
 
-        Its first prediction is that of the arm that it is `like`, with more uncertainty, or the average of
-        all arms. A new product starts from the effects of its `features`. Until two releases hold its rounds
-        it gets at least a public share of the decisions. Calling this again with the same arguments changes
-        nothing.
+        Its first prediction lies between the average of all arms and that of the arm that it is `like`, or
+        equals the average. A new product starts from the effects of its `features`. Until two releases hold
+        its rounds it gets at least a public share of the decisions. If fewer than two releases would follow,
+        later blocks are planned anew: `blocks` and `batch_boundaries` change. Calling this again with the
+        same arguments changes nothing.
 
         Args:
             arm: Label that no arm of the policy had before.
@@ -500,9 +509,9 @@ class GPBandit(ReadoutPolicy):
                     "add_arm: this arm was announced with another like=, features= or minimum="
                 )
             return before
-        version = self._next_version("add_arm", before=len(self.blocks))
-        fields = self._history.adding(arm, **asked, version=version)
-        return self._change_arms(fields | {"version": version}, at)
+        when = self._next_version("add_arm", least=1, wanted=HELD_TWICE)
+        fields = self._history.adding(arm, **asked, version=when["version"])
+        return self._change_arms(fields | when, at)
 
     @in_turn
     def retire_arm(self, arm: Label, *, at: float | None = None) -> ArmChange:
@@ -532,8 +541,8 @@ class GPBandit(ReadoutPolicy):
         before = self._history.found("retire", arm)
         if before is not None:
             return before
-        version = self._next_version("retire_arm", before=len(self.blocks) + 1)
-        return self._change_arms(self._history.retiring(arm, version=version) | {"version": version}, at)
+        when = self._next_version("retire_arm", least=0)
+        return self._change_arms(self._history.retiring(arm, version=when["version"]) | when, at)
 
     def _check_arms_change(self, call: str) -> None:
         """Raise ProtocolError if arms of this policy cannot change: a public fact."""
@@ -544,22 +553,29 @@ class GPBandit(ReadoutPolicy):
         if why:
             raise ProtocolError(f"{call}: arms of this policy cannot change, as {why}: build a new policy")
 
-    def _next_version(self, call: str, *, before: int) -> int:
-        """Return the number of releases after which a change that is announced now takes effect."""
-        kind, asked = self._kind, self._book.asked
-        # A release that has not begun knows the change. The block of the next round has no release yet. The
-        # block before it may be full, and its release may not have begun.
-        full = sum(end < asked for end in self.blocks)
-        version = 1 + max(full, min(self._releases_begun, sum(end <= asked for end in self.blocks)))
-        version = max(version, 1 + kind.counted_first)
-        if version >= before:
-            most = max(1, (self.horizon or 0) // LATE_RELEASES)
+    def _next_version(self, call: str, *, least: int, wanted: int = 0) -> dict[str, Any]:
+        """Return the `version` of a change that is announced now, and its `ends` if it plans blocks anew.
+
+        Raises:
+            ProtocolError: Fewer than `least` releases would hold rounds after the change.
+        """
+        kind, most = self._kind, max(1, (self.horizon or 0) // LATE_RELEASES)
+        found = in_effect(
+            self.blocks,
+            asked=self._book.asked,
+            begun=self._releases_begun,
+            counted_first=kind.counted_first,
+            anew=kind.planned_anew(self._book.asked, most) if isinstance(kind, MarginalRelease) else (),
+            least=least,
+            wanted=wanted,
+        )
+        if found is None:
             raise ProtocolError(
                 f"{call}: no release follows that could make the change. To leave an arm out, pass "
                 "available=. If arms come late, build the policy with later releases: "
                 f"GPTuning(longest_block={most})"
             )
-        return version
+        return found
 
     @property
     def _releases_begun(self) -> int:
@@ -596,7 +612,9 @@ class GPBandit(ReadoutPolicy):
     def _know_arms(self, history: ArmHistory) -> None:
         self._history = history
         if isinstance(self._kind, MarginalRelease):
-            self._kind.history = history
+            self._kind.know(history)
+            if self.blocks != self._kind.blocks:
+                self._take_blocks()
             self.bytes_needed = self._bytes()  # reads the features of new products
         self._offer(self._version)
 

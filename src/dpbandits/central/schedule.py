@@ -20,6 +20,7 @@ __all__ = [
     "fading_blocks",
     "growing_blocks",
     "open_ended_blocks",
+    "planned_anew",
     "short_blocks",
 ]
 
@@ -140,6 +141,30 @@ def short_blocks(ends: Sequence[int], most: int | None, *, longest: int) -> tupl
             f"{most} rounds: use a longer half-life or longest_block, or pass a horizon"
         )
     return (*ends[:short], *range(begun + most, longest + 1, most))
+
+
+def planned_anew(
+    ends: Sequence[int], asked: int, *, most: int, horizon: int, last_share: float
+) -> tuple[int, ...]:
+    """Return the ends of short blocks for the rounds after the first `asked` ones.
+
+    The present block ends where it would have ended, or after `most` more rounds if that is earlier. Blocks
+    of `most` rounds follow. No block ends at or before round `asked`, or after the share `last_share` of the
+    horizon.
+
+    Args:
+        ends: Ends of the blocks so far.
+        asked: Number of rounds that were asked.
+        most: Number of rounds of a block.
+        horizon: Total number of rounds.
+        last_share: Share of the horizon after which no block ends.
+
+    Example:
+        >>> planned_anew((300, 700, 1400), 900, most=100, horizon=2000, last_share=0.7)
+        (1000, 1100, 1200, 1300, 1400)
+    """
+    first = min([asked + most, *(end for end in ends if end > asked)])
+    return tuple(range(first, int(last_share * horizon) + 1, most))
 
 
 def check_half_life(half_life: int | None) -> int | None:

@@ -128,7 +128,8 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "ArmChange": (
-        "`rounds` had been asked at the announcement; it is in effect from `release` on.",
+        "`rounds` had been asked at the announcement; it is in effect from `release` on. `ends` are the "
+        "numbers of rounds at which blocks end from then on, if it planned them anew.",
         {
             "event": Of("arm added", Literal["arm added", "arm retired"]),
             "arm": Of("chat", _LABEL),
@@ -138,6 +139,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "like?": Of("call", _LABEL),
             "features?": dict,
             "minimum?": 0.1,
+            "ends?": [8000, 9000],
         },
     ),
     "Arms": (

@@ -74,6 +74,19 @@ def _is_free(writes: Writes, policy: str) -> bool:
     return bool(writes.locked(_HELD, policy, skip=True))
 
 
+def _told(reads: Reads, policy: str) -> str:
+    """Return the changes of a policy's arms as a JSON list of `ArmChange.to_config`."""
+    told = reads.one("SELECT value FROM facts WHERE name = ?", arms_fact(policy))
+    return str(told[0]) if told else "[]"
+
+
+def _with_arms(config: str, told: str) -> ServedBandit:
+    """Return a new policy with changes of arms, and so with the blocks that they plan."""
+    model = configured(config)
+    model.know_arms(json.loads(told))
+    return model
+
+
 class _Found(NamedTuple):
     """Inputs of a fold.
 
@@ -85,8 +98,8 @@ class _Found(NamedTuple):
         rounds: rounds from `first` to before `upto`.
         rounds_per_user: contribution bound; None for no bound.
         at: position of the policy's lineage in the ledger.
-        arm_changes: changes of arms. One that a release of this fold puts into effect is among them, because
-            it was announced before the release's block was full.
+        arm_changes: changes of arms, as JSON. One that a release of this fold puts into effect is among them,
+            because it was announced before the release's block was full.
     """
 
     content: bytes
@@ -96,7 +109,7 @@ class _Found(NamedTuple):
     rounds: Sequence[Rounds]
     rounds_per_user: int | None
     at: Witness
-    arm_changes: list[ArmChange]
+    arm_changes: str
 
     def __repr__(self) -> str:
         return "_Found()"  # the values are raw data
@@ -155,7 +168,7 @@ class Folding:
     ) -> None:
         self._store, self._ledger, self._folder = store, ledger, folder
         self._clock, self._failed, self._tell = clock, failed, made
-        self._ends: dict[str, list[tuple[int, int]]] = {}
+        self._ends: dict[str, tuple[str, list[tuple[int, int]]]] = {}
         self._ending, self._woken = threading.Event(), threading.Event()
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -273,14 +286,13 @@ class Folding:
                 policy,
             )
             at, first = _at(reads, policy), rounds_released(reads, policy)
-            told = reads.one("SELECT value FROM facts WHERE name = ?", arms_fact(policy))
-        changes = [ArmChange.from_config(one) for one in json.loads(told[0] if told else "[]")]
+            told = _told(reads, policy)
         if row is None or at is None:
             return None
         held, most = int(row[1]), json.loads(row[2])["privacy"]["rounds_per_user"]
         upto = max(asked, held)
         rounds = rounds_of(self._store.reading, policy, first, upto)
-        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, changes)
+        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
         """Compute all due releases of a policy, with their noise. Nothing is stored yet."""
@@ -296,7 +308,7 @@ class Folding:
                 rounds=found.rounds,
                 held=found.held,
                 rounds_per_user=most,
-                arm_changes=found.arm_changes,
+                arm_changes=[ArmChange.from_config(one) for one in json.loads(found.arm_changes)],
             )
             life.state.touch(mode=0o600)
             life.state.write_bytes(found.content)
@@ -321,6 +333,11 @@ class Folding:
         # In the order in which decisions lock rows, so that the two do not deadlock.
         released = len(folded.ends) - 1
         writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", folded.due, released, policy)
+        told = _told(writes, policy)
+        if told != found.arm_changes:  # a change was announced meanwhile, perhaps with new blocks
+            (row,) = writes.rows("SELECT config FROM progress WHERE policy = ?", policy)
+            due = due_after(_with_arms(row[0], told), released)
+            writes.run("UPDATE progress SET due = ? WHERE policy = ?", due, policy)
         if folded.ends[-1] - found.first > TOGETHER:
             note_fact(writes, _FORGET + policy, str(folded.ends[-1]))
         else:
@@ -377,13 +394,14 @@ class Folding:
             row = reads.one("SELECT asked, due, config FROM progress WHERE policy = ?", policy)
             if row is None or row[1] is None or row[0] < row[1] or is_closed(reads, policy):
                 return None
+            told = _told(reads, policy)
         asked = int(row[0])
-        if policy not in self._ends:
-            model = configured(row[2])
-            self._ends[policy] = [
-                (end, due_after(model, number) or 0) for number, end in enumerate(model.blocks)
-            ]
-        end = max(end for end, due in self._ends[policy] if due <= asked)
+        known, ends = self._ends.get(policy, ("", []))
+        if known != told:
+            model = _with_arms(row[2], told)
+            ends = [(end, due_after(model, number) or 0) for number, end in enumerate(model.blocks)]
+            self._ends[policy] = told, ends
+        end = max(end for end, due in ends if due <= asked)
         here = policy, end, int(RoundStatus.PENDING)
         change = "UPDATE slots SET status = ?"
         self._change_slots(change, (int(RoundStatus.MISSED),), "status = ?", here)

@@ -22,7 +22,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact
+from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact, due_after
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event, note_fact
@@ -324,6 +324,9 @@ def change_arms(
     if change.to_config() not in told:
         note_fact(writes, arms_fact(kept.id), canonical([*told, change.to_config()]))
         writes.run("UPDATE policies SET revision = revision + 1 WHERE id = ?", kept.id)
+        if change.ends is not None:
+            due = due_after(engine.policy, engine.book.released)
+            writes.run("UPDATE progress SET due = ? WHERE policy = ?", due, kept.id)
         what = "arm-retired" if retire else "arm-added"
         said = f"{change.arm} from release {change.version} on, after {change.asked} rounds"
         note_event(writes, now, what, f"policy {name}", said, by=by)

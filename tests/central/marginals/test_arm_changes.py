@@ -8,6 +8,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.arm_changes import ArmHistory
+from dpbandits.central.marginals.learning import LIKENESS
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.tables.menu import Menu
 from internals import marginals as inside
@@ -145,6 +146,7 @@ def test_new_arms_together_have_at_most_half_of_the_decisions():
         *({"version": 0}, {"asked": -1}, {"at": "now"}, {"event": "arm sold"}, {"what": "add"}),
         *({"minimum": 40.0}, {"minimum": "most"}, {"minimum": None}),
         *({"arm": "mail"}, {"like": "fax"}, {"arm": ["chat"]}),
+        *({"ends": []}, {"ends": [0, 100]}, {"ends": [200, 200]}, {"ends": [1.5]}, {"ends": 300}),
     ],
 )
 def test_an_altered_change_is_no_history(altered):
@@ -176,24 +178,97 @@ def test_after_the_last_block_arms_do_not_change():
         chooser.retire_arm("mail")
 
 
-def test_with_a_longest_block_an_arm_can_be_added_after_half_of_the_default_schedule():
-    for most in (None, 100):
-        tuning = GPTuning(longest_block=most)
-        chooser = policy(horizon=2000, tuning=tuning, privacy=dpb.JointDP(epsilon=1.0, delta=1e-6))
-        lengths = np.diff((0, *chooser.blocks))
-        ends = [end for end in chooser.batch_boundaries if end < 1400]
-        for start, stop in zip([0, *ends], [*ends, 1400], strict=True):
-            batch(chooser, start, stop)
-        if most is None:
-            assert lengths.max() > 300
-            with pytest.raises(ProtocolError, match=r"GPTuning\(longest_block=100\)"):
-                chooser.add_arm("chat")
-        else:
-            assert chooser.tuning.census
-            assert lengths.max() == 100
-            assert chooser.blocks[-1] > 1600
-            assert chooser.add_arm("chat").version < len(chooser.blocks)
-        assert GPBandit.from_config(chooser.to_config()).blocks == chooser.blocks
+def test_with_a_longest_block_an_arm_can_be_added_after_half_of_the_schedule():
+    chooser = policy(horizon=2000, tuning=GPTuning(longest_block=100), privacy=dpb.JointDP(1.0, 1e-6))
+    assert chooser.tuning.census
+    assert np.diff((0, *chooser.blocks)).max() == 100
+    asked_up_to(chooser, 1400)
+    assert chooser.add_arm("chat").ends is None
+    assert GPBandit.from_config(chooser.to_config()).blocks == chooser.blocks
+
+
+def asked_up_to(chooser, rounds, start=0):
+    """Ask and tell for users start .. rounds - 1 in batches between the boundaries."""
+    ends = [end for end in chooser.batch_boundaries if start < end < rounds]
+    for first, stop in zip([start, *ends], [*ends, rounds], strict=True):
+        batch(chooser, first, stop)
+
+
+def grown(rounds=1, **changes):
+    """Return a policy with the default schedule, whose last blocks end after 785 and 1279 rounds."""
+    changes = {"horizon": 2000, "tuning": GPTuning(census=False), "rounds": rounds} | changes
+    chooser = policy(**changes)
+    assert chooser.blocks == (180, 432, 785, 1279)
+    return chooser
+
+
+@pytest.mark.parametrize("asked", [500, 1200, 1279, 1280, 1400])
+def test_a_late_addition_plans_later_blocks_anew_and_moves_no_asked_round(monkeypatch, asked):
+    inside.noiseless(monkeypatch)
+    chooser = grown()
+    asked_up_to(chooser, asked)
+    before = chooser.blocks
+    change = chooser.add_arm("chat", like="call")
+    kept = [end for end in before if end <= asked]
+    assert chooser.blocks == (*kept, *change.ends)
+    assert asked < change.ends[0] <= asked + 180
+    assert set(np.diff(change.ends)) == {180}
+    assert change.ends[-1] <= 1800
+    assert chooser.batch_boundaries == chooser.blocks
+    asked_up_to(chooser, 2000, start=asked)
+    assert chooser.blocks_released == len(chooser.blocks)
+    told = [int(one.sum()) for one in inside.counts_of(chooser)]
+    assert told == (3 * np.diff((0, *chooser.blocks))).tolist()  # three tables of counts: each round is once
+    assert [len(one) for one in inside.sums_of(chooser)][change.version :] == [3] * (
+        len(chooser.blocks) - change.version
+    )
+
+
+def test_an_addition_with_two_later_releases_leaves_the_blocks_as_they_are():
+    chooser = grown()
+    asked_up_to(chooser, 179)
+    assert chooser.add_arm("chat").ends is None
+    assert chooser.blocks == (180, 432, 785, 1279)
+
+
+def test_near_the_end_an_addition_is_refused():
+    chooser = grown()
+    asked_up_to(chooser, 1700)
+    with pytest.raises(ProtocolError, match=r"GPTuning\(longest_block=100\)"):
+        chooser.add_arm("chat")
+    assert chooser.blocks == (180, 432, 785, 1279)
+
+
+def test_noise_for_few_blocks_is_not_used_for_more_of_a_users_rounds():
+    chooser = grown(rounds=5)
+    asked_up_to(chooser, 1280)
+    with pytest.raises(ProtocolError, match="no release"):
+        chooser.add_arm("chat")
+
+
+def test_blocks_that_a_change_planned_are_in_state_and_folder_and_change_no_noise(tmp_path):
+    whole, part, live = grown(), grown(), grown()
+    for chooser in (whole, part):
+        asked_up_to(chooser, 1000)
+        chooser.add_arm("chat", like="call", at=1.0)
+        asked_up_to(chooser, 1250, start=1000)
+    part.save(tmp_path / "policy")
+    again = GPBandit.load(tmp_path / "policy")
+    assert again.blocks == whole.blocks != grown().blocks
+    assert again.to_config() == whole.to_config() == grown().to_config()
+    for chooser in (whole, again):
+        asked_up_to(chooser, 2000, start=1250)
+    np.testing.assert_array_equal(again.released, whole.released)
+    assert again.predict([context(1)])[0].tolist() == whole.predict([context(1)])[0].tolist()
+    assert whole.guarantee.certificate == grown().guarantee.certificate
+    with GPBandit.open(tmp_path / "folder", new=live) as chooser:
+        asked_up_to(chooser, 1000)
+        chooser.add_arm("chat", like="call", at=1.0)
+        asked_up_to(chooser, 1100, start=1000)
+    with GPBandit.open(tmp_path / "folder") as chooser:
+        assert chooser.blocks == whole.blocks
+        asked_up_to(chooser, 2000, start=1100)
+        assert chooser.blocks_released == len(whole.blocks)
 
 
 @pytest.mark.parametrize("kind", ["actions", "products"])
@@ -325,6 +400,34 @@ def test_the_arm_that_a_new_one_is_like_decides_its_first_predictions(monkeypatc
     by_arm = dict(zip(chooser.arms, mean[0], strict=True))
     assert abs(by_arm["chat"] - by_arm["mail"]) < abs(by_arm["letter"] - by_arm["mail"])
     assert sd[0, 2] > sd[0, 0]
+
+
+@pytest.mark.parametrize("like", ["mail", None])
+def test_a_new_arm_starts_between_the_average_of_arms_and_the_arm_that_it_is_like(like):
+    chooser = policy()
+    drive(chooser, 0, 250)
+    chooser.add_arm("chat", like=like)
+    drive(chooser, 250, 301)
+    (mean,), _ = chooser.predict([context(1)])
+    *old, new = mean
+    average = np.mean(old)
+    assert new == pytest.approx(average + (0.0 if like is None else LIKENESS * (old[0] - average)), abs=1e-9)
+    assert LIKENESS < 1.0
+
+
+@pytest.mark.parametrize("like", ["mail", None])
+def test_where_rewards_are_low_a_bad_new_arm_gets_little_more_than_its_minimum(monkeypatch, like):
+    for arm, worth in (("mail", 0.05), ("call", 0.04), ("fax", 0.0)):
+        monkeypatch.setitem(WORTH, arm, worth)
+    chooser = policy(
+        horizon=5000, tuning=GPTuning(release="marginals", census=False, blocks=(1000, 2000, 3000, 4000))
+    )
+    batch(chooser, 0, 10)
+    chooser.add_arm("fax", like=like)
+    batch(chooser, 10, 1000)
+    shares = [np.mean(np.array(batch(chooser, low, low + 1000)) == "fax") for low in (1000, 2000, 3000, 4000)]
+    assert shares[0] < 0.5  # a third if it were as good as the others
+    assert max(shares[2:]) < 0.02
 
 
 @pytest.mark.parametrize("lag", [0, 20])

@@ -327,6 +327,7 @@ def _tables_policy(
     user_ids: bool = True,
     delta: float = 0.0,
     columns: Sequence[str] = ("place",),
+    arms: int = _ARMS,
 ) -> GPBandit:
     """Return a policy of marginal tables whose noise is for `rounds` rounds per user.
 
@@ -334,7 +335,7 @@ def _tables_policy(
     """
     return GPBandit(
         contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
-        arms=list(range(_ARMS)),
+        arms=list(range(arms)),
         reward_range=(0.0, 1.0),
         horizon=blocks[-1] + 1,
         privacy=JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds, user_ids=user_ids),
@@ -420,34 +421,41 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
 
 @_in_tables(
     "gp-bandit-marginals-changing-arms",
-    sees="all released sums of two blocks, between which every arm is retired and replaced by a new one",
-    neighbours="one user's rewards from lowest to highest, for a retired arm and for a new one",
+    sees="all released sums and counts of two blocks, between which every arm is retired, new ones are "
+    "added, and later blocks are planned anew",
+    neighbours="one user's contexts, arms and rewards all replaced, before and after the change",
     share=0.06,
 )
 def _changing_arms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the sums before and after a change of all arms.
+    """Return log likelihood ratios of the releases before and after a change of all arms.
 
-    Every person has one round in each block. A change that gave a user's rounds fresh epsilon, or left a
-    retired arm's rewards in later tables, would show in both.
+    Every person has one round in each block, and a context and an arm of its own in each world. A change that
+    gave a user's rounds fresh epsilon, left a retired arm's rewards in later tables, or moved rounds between
+    blocks would show. Two releases are planned for 80 rounds. The additions plan one after every eight.
     """
-    policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
-    _tell_tables(policy, world, moving=False)
-    for arm in range(_ARMS):
-        policy.add_arm(_ARMS + arm, like=arm, minimum=0.5 / _ARMS, at=0.0)
-    for arm in range(_ARMS):
-        policy.retire_arm(arm, at=0.0)
-    own = np.arange(_ARMS)
-    offered = [[_ARMS + arm] for arm in range(_ARMS)]
-    # The first decision of the second block makes the release, after which the new arms are offered.
-    policy.publish(prior=True)
-    ids = policy.ask_batch({"place": 2 * own}, users=own.tolist(), available=offered).ids
-    policy.tell_batch(ids, np.full(_ARMS, float(world)))
-    mean, _ = policy.predict({"place": 2 * own})
-    centre = np.rint(UNITS * np.clip(mean.max(axis=1), *CENTRES)) / UNITS
+    count, own = 2 * _ARMS, 2 * np.arange(_ARMS) + world
+    policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 10 * _ARMS], rounds=2, arms=count)
+    for labels in (own, count + own):
+        if labels is not own:
+            for arm in range(count):
+                policy.add_arm(count + arm, like=arm, minimum=0.5 / count, at=0.0)
+            for arm in range(count):
+                policy.retire_arm(arm, at=0.0)
+            # This makes the release, after which the new arms are offered.
+            policy.publish(prior=True)
+        offered = [[label] for label in labels.tolist()]
+        ids = policy.ask_batch({"place": own}, users=list(range(_ARMS)), available=offered).ids
+        policy.tell_batch(ids, np.full(_ARMS, float(world)))
+    mean, _ = policy.predict({"place": np.arange(count)})
+    centre = np.rint(UNITS * np.clip(mean.max(axis=1), *CENTRES)).reshape(_ARMS, 2) / UNITS
     policy.ask({"place": 0}, user="last")
-    sums = policy.released.reshape(-1, 3 * _ARMS)[:, :_ARMS] / UNITS
-    ratio = _told_apart(sums[0], -0.5, 0.5) / 2.0 + _told_apart(sums[1], -centre, 1.0 - centre) / 2.8
-    return np.asarray((1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+    released = policy.released.reshape(2, 2, _ARMS, 2).astype(np.float64)  # block, sums or counts, person
+    told = np.zeros(_ARMS)
+    for block, middle, most in ((0, np.full((_ARMS, 2), 0.5), 2.0), (1, centre, 2.8)):
+        low, high = middle * [-1.0, 0.0], (1.0 - middle) * [0.0, 1.0]
+        told += _told_apart(released[block, 0] / UNITS, low, high).sum(axis=1) / most
+    moved = _told_apart(released[:, 1], np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=(0, 2)) / 4.0
+    return np.asarray(epsilon * ((1.0 - CONTEXT_SHARE) * told + CONTEXT_SHARE * moved)[:, None])
 
 
 @_in_tables(

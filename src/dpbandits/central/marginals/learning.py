@@ -7,6 +7,7 @@ rewards.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +28,11 @@ from dpbandits.models.marginals import (
     fitted_with_inclusion,
 )
 from dpbandits.models.marginals.action_features import ActionFeatures
+from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.tables.windows import Window
 
-__all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features"]
+__all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features", "forecast"]
 
 SAMPLE = 2_500
 """Number of simulated users that represent all users in a fit."""
@@ -59,6 +61,13 @@ SCORED = 1 << 22
 LIKENESS = 0.7
 """Prior correlation of a new arm's weights with the weights of the arm that it is said to be like.
 `python -m reproduction.tuning.arms_change` compares it with other numbers."""
+
+WIDEST = 0.5
+"""Largest variance of a new arm's weights around the average of all arms, in prior variances.
+
+Below 1, the rest is evidence of the average. Without such evidence the learned prior variances and the new
+arm's mean could drive each other up.
+"""
 
 FIRST_STEPS, STEPS = 15, 5
 """Numbers of steps of expectation maximisation after the first release, and after each later one."""
@@ -213,10 +222,21 @@ class BlockReader:
     ) -> tuple[Belief, ArmWeights]:
         """Return the belief and the posterior with new arms added.
 
-        Let a new arm be like an arm with weights w, and V the prior variances. The new arm's weights are rho
-        w + (1 - rho^2)^(1/2) V^(1/2) z, with z standard normal and rho = `LIKENESS`. This keeps their prior
-        law, so what is known of w is evidence about them. Without such an arm, a new weight has the average
-        of all arms' weights as mean, and their scatter around it as deviation.
+        Let w_a be the weights (m,) of arm a, with posterior mean m_a and covariance C_a. A new arm that is
+        like arm a starts with the weights
+
+            m + rho (w_a - m) + (1 - rho^2)^(1/2) s z,
+
+        with z (m,) standard normal, rho = `LIKENESS`, m the average of all K arms' means m_a, and s^2 the
+        scatter of arms around m. If deviations w_a - m have variance s^2, those of the new arm have it, too.
+        So its mean is m + rho (m_a - m), and its covariance rho^2 C_a + (1 - rho^2) s^2. An arm that is like
+        no other has rho = 0. Nothing is shrunk towards the middle of the reward range, which may be far from
+        all arms.
+
+        A term (the constant, a column, a pair) has one s^2: the average of E (w_a - m)^2 over its weights and
+        all arms, times (K + 1)/(K - 1). This factor makes it the variance of another draw from the same law:
+        the mean of K draws errs, and squared distances from it are too small. It is at most `WIDEST` prior
+        variances, and equal to that if there is one arm, which tells no scatter.
 
         Args:
             belief: Belief after a release.
@@ -229,19 +249,22 @@ class BlockReader:
             return belief, weights
         scale = np.sqrt(belief.relevance.of_terms(belief.effects))[belief.effects.term_of]
         identity, precisions, shifts = np.eye(len(scale)), [], []
+        average, arms = weights.mean.mean(axis=0) / scale, len(weights.mean)
+        square = ((weights.mean / scale - average) ** 2 + weights.variances / scale**2).mean(axis=0)
+        counts = np.maximum(np.bincount(belief.effects.term_of), 1)
+        scatter = np.full(len(counts), WIDEST)
+        if arms > 1:
+            another = (arms + 1) / (arms - 1) * np.bincount(belief.effects.term_of, square) / counts
+            scatter = np.minimum(another, WIDEST)
+        apart = np.diag(scatter[belief.effects.term_of])
         for like in likes:
-            if like is None:
-                mean = weights.mean.mean(axis=0) / scale
-                square = ((weights.mean / scale - mean) ** 2 + weights.variances / scale**2).mean(axis=0)
-                counts = np.bincount(belief.effects.term_of)
-                scatter = np.bincount(belief.effects.term_of, square) / np.maximum(counts, 1)
-                told = np.maximum(1.0 / scatter[belief.effects.term_of] - 1.0, 0.0)
-                precision, shift = np.diag(told), (told + 1.0) * mean * (told > 0.0)
-            else:
+            mean, covariance = average, apart
+            if like is not None:
                 half = weights.factor[like] / scale[:, None]
-                covariance = LIKENESS**2 * (half @ half.T) + (1.0 - LIKENESS**2) * identity
-                inverse = np.linalg.inv(covariance)
-                precision, shift = inverse - identity, inverse @ (LIKENESS * weights.mean[like] / scale)
+                mean = average + LIKENESS * (weights.mean[like] / scale - average)
+                covariance = LIKENESS**2 * (half @ half.T) + (1.0 - LIKENESS**2) * apart
+            inverse = np.linalg.inv(covariance)
+            precision, shift = inverse - identity, inverse @ mean
             precisions.append(precision / scale / scale[:, None])
             shifts.append(shift / scale)
         evidence = belief.evidence.beside(np.stack(precisions), np.stack(shifts))
@@ -337,3 +360,26 @@ def effect_features(features: Features) -> EffectFeatures:
     if not isinstance(base, EffectFeatures):
         raise InvalidParameter("marginal tables need ArmFeatures with EffectFeatures as base")
     return base
+
+
+@lru_cache(maxsize=32)
+def forecast(
+    sizes: tuple[int, ...],
+    ordered: tuple[bool, ...],
+    people: tuple[float, ...],
+    noise_variances: tuple[float, float],
+) -> int:
+    """Return the result of `forecast_weights` from a cache, as a study builds thousands of equal policies.
+
+    Args:
+        people: Users per arm, in every block.
+        noise_variances: Variances of an entry with one table, in the first block and in later ones.
+    """
+    noises = [lambda groups, own=own: own * groups**2 for own in noise_variances]
+    later = np.minimum(np.arange(len(people)), 1).tolist()
+    return forecast_weights(
+        Effects(sizes, ordered, ()),
+        people=people,
+        noise_variances=[noises[one] for one in later],
+        reward_variances=[(VARIANCE, LATER_VARIANCE)[one] for one in later],
+    )

@@ -62,8 +62,9 @@ before its release by public announcements and round numbers (`dpbandits.central
 - Sensitivity: a round still adds R - beta to one entry of each of q tables, in the rows of its own arm, or
   nothing if the block has no table for that arm. Replacing it changes at most two entries per group: 2 q c,
   whatever the number of arms, and whether the two rounds have the same arm. Counts do not hold arms.
-- Promise: noise, epsilon and the sum over blocks j are as above for any sequence of sets of arms. A change
-  of arms makes no release of its own, charges nothing and returns nothing.
+- Promise: noise, epsilon and the sum over blocks j are as above for any sequence of sets of arms, and for
+  blocks that an announcement plans anew (`arm_changes` has the argument). A change of arms makes no release
+  of its own, charges nothing and returns nothing.
 - A retired arm has no table, hence no noise, in blocks after the last one in which it was offered. Rewards
   of its open rounds enter the block of their ask, like any other reward.
 - What is assumed: an announcement depends on releases and public facts, and on no private data. It is then
@@ -75,7 +76,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,10 +98,17 @@ from dpbandits.central.marginals.learning import (
     EffectPosterior,
     Heard,
     effect_features,
+    forecast,
 )
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
-from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks, short_blocks
+from dpbandits.central.schedule import (
+    check_boundaries,
+    fading_blocks,
+    growing_blocks,
+    planned_anew,
+    short_blocks,
+)
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
@@ -123,7 +131,6 @@ from dpbandits.models.marginals import (
     variances_to_choose_by,
 )
 from dpbandits.models.marginals.action_features import ActionFeatures
-from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
@@ -327,6 +334,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         given = setup.tuning.blocks
         first = self._census_people() if given is None else 0
         self.blocks = self._own_blocks(first) if given is None else check_boundaries(given, setup.longest)
+        self._first_blocks = self.blocks
         self._census = bool(first) if given is None else bool(setup.tuning.census)
         self._check_census()
         self.counted_first = int(self._census)
@@ -371,6 +379,24 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if isinstance(self.tuning.reporting_delay, timedelta):
             return "its releases wait for a time (reporting_delay), and arms change at a number of rounds"
         return None
+
+    def know(self, history: ArmHistory) -> None:
+        """Take over changes of arms, with the blocks that they plan."""
+        blocks = history.planned(self._first_blocks)
+        if blocks[-1] > self._setup.longest:
+            raise CorruptState("a change of arms plans blocks after the horizon")
+        self.history, self.blocks = history, blocks
+
+    def planned_anew(self, asked: int, most: int) -> tuple[int, ...]:
+        """Return the ends of blocks of `most` rounds after `asked` rounds; none if noise was not planned so.
+
+        Noise was planned for any number of blocks if a user's rounds are no more than the first blocks.
+        """
+        setup = self._setup
+        if setup.horizon is None or setup.privacy.rounds_per_user > self.shares.releases:
+            return ()
+        most = max(most, self.rounds(int(self._census)))
+        return planned_anew(self.blocks, asked, most=most, horizon=setup.horizon, last_share=LAST_SHARE)
 
     def _census_people(self) -> int:
         """Return the number of rounds of the default census, a public number; 0 for none."""
@@ -447,7 +473,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         effects: Effects = self.reader.effects
         if effects.pairs is None:
             return effects.n_weights
-        return _forecast(
+        return forecast(
             effects.sizes,
             effects.ordered,
             tuple((np.diff((0, *blocks))[int(self._census) :] / self.arms).tolist()),
@@ -492,11 +518,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         record = self.shares.record()
         if not self._census:
             return record
-        return replace(record, name="a census of ranges, then marginal tables", releases=len(self.blocks))
+        count = len(self._first_blocks)
+        return replace(record, name="a census of ranges, then marginal tables", releases=count)
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the joint DP guarantee, which is pure if the counts' noise is Laplace."""
-        sums, counts = self.shares.records()
+        sums, counts = replace(self.shares, releases=len(self.blocks) - self._census).records()
         moved, plain = (self._table_sensitivity(first=first) for first in (False, True))
         records = [
             replace(
@@ -705,7 +732,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
-        of_rewards = len(self.blocks) - self._census
+        of_rewards = len(self.history.planned(self._first_blocks, released)) - self._census
         return float((1.0 - max(0, released - self._census) / of_rewards) ** SPREAD_POWER)
 
     def _answering(
@@ -964,29 +991,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)
         return MarginalPast(blocks=tuple(found), census=census)
-
-
-@lru_cache(maxsize=32)
-def _forecast(
-    sizes: tuple[int, ...],
-    ordered: tuple[bool, ...],
-    people: tuple[float, ...],
-    noise_variances: tuple[float, float],
-) -> int:
-    """Return the result of `forecast_weights` from a cache, as a study builds thousands of equal policies.
-
-    Args:
-        people: Users per arm, in every block.
-        noise_variances: Variances of an entry with one table, in the first block and in later ones.
-    """
-    noises = [lambda groups, own=own: own * groups**2 for own in noise_variances]
-    later = np.minimum(np.arange(len(people)), 1).tolist()
-    return forecast_weights(
-        Effects(sizes, ordered, ()),
-        people=people,
-        noise_variances=[noises[one] for one in later],
-        reward_variances=[(VARIANCE, LATER_VARIANCE)[one] for one in later],
-    )
 
 
 def centre_of(best: FloatArray) -> IntArray:
