@@ -388,14 +388,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.history, self.blocks = history, blocks
 
     def planned_anew(self, asked: int, most: int) -> tuple[int, ...]:
-        """Return the ends of blocks of `most` rounds after `asked` rounds; none if noise was not planned so.
-
-        Noise was planned for any number of blocks if a user's rounds are no more than the first blocks.
-        """
-        setup = self._setup
+        """Return the ends of blocks of `most` rounds after `asked` rounds; none if noise is not for them."""
+        setup, most = self._setup, max(most, self.rounds(int(self._census)))
         if setup.horizon is None or setup.privacy.rounds_per_user > self.shares.releases:
             return ()
-        most = max(most, self.rounds(int(self._census)))
         return planned_anew(self.blocks, asked, most=most, horizon=setup.horizon, last_share=LAST_SHARE)
 
     def _census_people(self) -> int:
