@@ -238,6 +238,15 @@ def test_the_first_of_tied_arms_is_chosen_as_in_the_library(engine):
     assert decided(engine, with_constants(0.0, 1e-9, 1e-9 + TIE / 4), table) == [ARMS[1]] * count
 
 
+@pytest.mark.timeout(60)  # such a plan may take hours
+def test_a_plan_repeats_no_expression(engine):
+    """A plan that repeats the layers of the statement grows beyond memory with 30 columns and 100 arms."""
+    statement = learned().to_sql(DIALECTS[type(engine)])
+    decided(engine, learned(), plain(10))
+    plan = engine.connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
+    assert len(str(plan)) < 2 * len(statement)
+
+
 def test_names_and_labels_are_quoted_and_other_columns_are_kept(engine):
     policy, label = json.loads(cells().to_decisions()), "it''s; DROP TABLE people \\"
     policy["arms"] = ["mail", label, "nothing"]

@@ -51,6 +51,13 @@ _NUMBER = rf"[+-]?(?:{_DIGITS}[.]?(?:{_DIGITS})?|[.]{_DIGITS})(?:e[+-]?{_DIGITS}
 """Pattern of the texts in lower case that Python reads as numbers, except infinity, NaN and hexadecimals."""
 
 _HEX = "0x(?:_?[0-9a-f])+"
+_FENCE = " OFFSET 0"
+"""End of a subquery.
+
+Without it an engine puts the subquery's expressions wherever they are used, and each layer multiplies the
+size of the plan.
+"""
+
 _INFINITE = 2**1024 - 2**970
 """Least size of a number that is rounded to infinity."""
 
@@ -86,7 +93,6 @@ class _Engine:
             large.
         hexadecimal: Expression of the number in up to 15 hexadecimal digits.
         array: Constant array of numbers.
-        fence: End of a subquery, which keeps the engine from repeating the subquery's expressions.
         row: All columns of the table from one value that the subqueries pass on.
     """
 
@@ -95,7 +101,6 @@ class _Engine:
     decimal: str
     hexadecimal: str
     array: str
-    fence: str
     row: str
 
     def number(self, word: str) -> str:
@@ -119,7 +124,6 @@ _ENGINES: dict[str, _Engine] = {
         decimal="TRY_CAST({} AS DOUBLE)",
         hexadecimal="TRY_CAST(TRY_CAST('0x0' || {} AS BIGINT) AS DOUBLE)",
         array="CAST('[{}]' AS {}[])",
-        fence="",
         row="dpb_row.*",
     ),
     # The first branch of `decimal` reads numbers below 1e200 that are above 1e-198 or zero. The last two read
@@ -135,7 +139,6 @@ _ENGINES: dict[str, _Engine] = {
         "ELSE CAST({0} AS double precision) END",
         hexadecimal="CAST(CAST(CAST('x' || lpad({}, 16, '0') AS bit(64)) AS bigint) AS double precision)",
         array="(CAST('{{{}}}' AS {}[]))",
-        fence=" OFFSET 0",
         row="(dpb_row).*",
     ),
 }
@@ -206,9 +209,9 @@ def to_sql(
         layers.append([f"least({', '.join(ties)}) AS dpb_least"])
         chosen = [f"dpb_known IS NOT NULL AND {score} >= dpb_least" for score in scores]
     first, *others = filter(None, layers)
-    found = f"SELECT dpb_people AS dpb_row, {', '.join(first)}\nFROM {source} AS dpb_people{engine.fence}"
+    found = f"SELECT dpb_people AS dpb_row, {', '.join(first)}\nFROM {source} AS dpb_people{_FENCE}"
     for number, layer in enumerate(others, 1):
-        found = f"SELECT *, {', '.join(layer)}\nFROM (\n{found}\n) AS dpb_{number}{engine.fence}"
+        found = f"SELECT *, {', '.join(layer)}\nFROM (\n{found}\n) AS dpb_{number}{_FENCE}"
     cases = " ".join(f"WHEN {one} THEN {label}" for one, label in zip(chosen, labels, strict=True))
     arm = f"CASE {cases} ELSE {otherwise} END AS {into}"
     return f"SELECT {engine.row}, {arm}\nFROM (\n{found}\n) AS dpb_policy\n"
