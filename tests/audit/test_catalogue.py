@@ -76,6 +76,7 @@ COSTLY = (
     "explore-then-commit-histogram-beside-release",
     "explore-then-commit-missing-reward",
     "explore-then-commit-printed-numbers",
+    "evaluation-of-a-log",
 )
 """Milliseconds a run: here they only show that they run."""
 

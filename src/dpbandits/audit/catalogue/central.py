@@ -1,7 +1,7 @@
 """Audits of whole central policies: what others observe when one user's contribution is replaced.
 
-The attacker observes an action or predictions of `Dubey2021`, and answers of `ExploreThenCommit` and of the
-printed `USCA`. `crowds` attacks public releases with many users.
+The attacker observes an action or predictions of `Dubey2021`, answers of `ExploreThenCommit` and of the
+printed `USCA`, and released values of policies on a log. `crowds` attacks public releases with many users.
 """
 
 import warnings
@@ -15,7 +15,8 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lived, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories
-from dpbandits.central import ExploreThenCommit, ExploreTuning
+from dpbandits.central import ExploreThenCommit, ExploreTuning, LoggedTable
+from dpbandits.central.logged.evaluation import Evaluation
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.domains import Box
@@ -24,6 +25,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.tables import Categories, Schema
 
 __all__ = ["ENTRIES", "dubey", "predictions_after"]
 
@@ -186,6 +188,47 @@ def _answers_among_others(epsilon: float, seed: int) -> Draw:
         return np.array([policy.answer(_CONTEXT).index for _ in range(n)], dtype=np.float64)
 
     return draw
+
+
+@_rewarded(
+    "evaluation-of-a-log",
+    SampledAudit,
+    sees="all released sums, squares and the count, for a policy and an arm",
+    score=first_column,
+    share=0.05,
+)
+def _evaluated(epsilon: float, seed: int) -> Draw:
+    """Draw log likelihood ratios of the values of a published policy on a log with one row.
+
+    The row's arm is the policy's choice and not the arm to compare with. So its reward moves the policy's
+    number and the difference from end to end, and the number of the arm not at all.
+    """
+    people, arms = Schema(place=Categories([0, 1])), [0, 1, 2]
+    shared: dict[str, Any] = {"contexts": people, "arms": arms, "action": "arm", "reward": "paid"}
+    table = {"place": [0, 1] * 30, "arm": arms * 20, "paid": [0.0, 1.0, 0.0] * 20}
+    learned = LoggedTable.of_people(table, reward_range=(0, 1), **shared)
+    policy = learned.publish(JointDP(10.0, DELTA, user_ids=False), horizon=60).function
+    chosen = int(policy.choose({"place": [0]})[0])
+    worlds = [
+        Evaluation(
+            policies={"policy": policy},
+            log=LoggedTable.of_people(
+                {"place": [0], "arm": [chosen], "paid": [paid]}, reward_range=(0, 1), **shared
+            ),
+            privacy=JointDP(epsilon=epsilon, user_ids=False),
+            against=arms[chosen - 1],
+            method="ips",
+        )
+        for paid in (0.0, 1.0)
+    ]
+    numbers = [one.unsafe_terms()[0] for one in worlds]
+    low, high = (part.sum(axis=0) for part in numbers)
+
+    def run(world: int) -> float:
+        sums = np.array(worlds[world].mechanism.release(numbers[world]).sums)
+        return float((np.abs(sums - low) - np.abs(sums - high)).sum())
+
+    return lives(run)
 
 
 @_policy(
