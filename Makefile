@@ -123,6 +123,7 @@ test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the lib
 bench: $(VENV)/.dev ## Measure time and memory of steps, beside bare NumPy and other libraries
 	$(INSTALL) '.[dev,bench]'
 	$(PY) -m benchmarks.contexts
+	$(PY) -m benchmarks.products
 	$(PY) -m benchmarks.threads
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.run --out reproduction/results/speed.json $(ARGS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.peers

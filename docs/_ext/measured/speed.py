@@ -115,6 +115,21 @@ def _number(row: Row, key: str) -> str:
     return "fails" if row["failed"] else f"{row[key]['median']:,.0f}"
 
 
+def speed_products() -> Markdown:
+    """Time and memory among many products, from `benchmarks.products`."""
+    columns = {
+        "products": "products",
+        "ask_p50_us": "ask, us",
+        "ask_worst_ms": "worst ask, ms",
+        "release_s": "release, s",
+        "construction_s": "construction, s",
+        "construction_mb": "construction, MB",
+        "peak_mb": "peak, MB",
+    }
+    rows = load("products-speed")["rows"]
+    return table([*columns.values()], [[f"{row[name]:,.4g}" for name in columns] for row in rows])
+
+
 def speed_threads() -> Markdown:
     lines = []
     for row in sorted(load("threads")["rows"], key=lambda row: -row["ratio"]):
