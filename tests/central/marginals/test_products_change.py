@@ -12,6 +12,9 @@ from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.export import decide_by
+from dpbandits.models.marginals import Effects
+from dpbandits.models.marginals.action_basis import ActionBasis
+from dpbandits.models.marginals.actions import ActionEffects
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.service.engines import ServedBandit
 from internals import marginals as inside
@@ -274,3 +277,19 @@ def test_altered_features_are_no_history():
         other = policy(ServedBandit)
         with pytest.raises(CorruptState):
             other.know_arms([event | {"features": altered}])
+
+
+def test_weights_keep_their_functions_when_a_product_is_added_among_many_columns():
+    """With thirty columns of people, products of effects are left out, by the same rule before and after."""
+    rng, few = np.random.default_rng(1), Effects((24,) * 30, (True,) * 30, pairs=())
+    rows = tuple((kind, price) for price, kind in enumerate(rng.integers(0, 20, K + 1).tolist()))
+    before, after = (
+        ActionEffects(few, ActionBasis((20, 24), (False, True), rows[:count], alone=True))
+        for count in (K, K + 1)
+    )
+    assert before.n_weights < 121 * 26  # not all products of effects are learned
+    assert after.n_weights == before.n_weights + 1
+    weights = rng.normal(size=before.n_weights)
+    wider = np.zeros(after.n_weights)
+    wider[before.places_in(after)] = weights
+    np.testing.assert_array_equal(after.of_actions(wider)[:K], before.of_actions(weights))
