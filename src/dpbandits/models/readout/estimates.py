@@ -68,7 +68,8 @@ class Side:
         squared_rounds: Public sum of squares of users' numbers of rounds.
         overlap: Public sum of products of users' rounds in a look and in earlier looks.
         sums: Released sums of z - 1/2.
-        squares: Released sums of t_u^2/m_u; nan if each outcome is yes or no and each user has one round.
+        squares: Released sums of t_u^2/m_u; nan if they were not released. Then v is taken as m(1 - m),
+            which is exact for yes/no outcomes of users with one round, and an upper bound for others.
         laplace: Laplace scale of the noise of `sums`.
         gaussian: Standard deviation of the Gaussian noise of `sums`.
         square_sd: Standard deviation of the noise of `squares`; ignored where these are nan.

@@ -14,7 +14,8 @@ z' = 1. A user with at most k rounds moves k times as much.
 so that both groups have the same mix of looks if the share of the control changed. For a cell with the
 weighted count N and sum S, the mean is 1/2 + S/N. Its noise is that of (S - s N)/N with the true s, so the
 noise of the count enters with the factor s. This needs a count well above its noise; other cells are not
-read.
+read. Among cells that are seldom read, those that are have counts that the noise made large, and their
+intervals cover less often. Over all cells, read or not, they hold together.
 
 **Many cells.** P-values are adjusted by Holm's method (1979). Intervals have the confidence together, by
 Bonferroni's inequality.

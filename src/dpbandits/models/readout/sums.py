@@ -73,7 +73,7 @@ class Group(NamedTuple):
             user returns in a later look.
         sums: Released sums (M,) of z - 1/2 over the rounds.
         squares: Released sums (M,) of t_u^2/m_u over the users; nan where they were not released. They may
-            be left out for a yes/no metric if each user has one round.
+            be left out for a yes/no metric. If users then have several rounds, intervals are wider.
         answered: Released number of rounds with an answer.
         sum_laws: Noise of each entry of `sums` (M,).
         square_laws: Noise of each entry of `squares` (M,), in units of t^2/m.
