@@ -1,8 +1,9 @@
 /** The reference evaluator of exported policies: docs/guides/exported-policies.md says what is in one. */
 const UNREADABLE = Symbol("unreadable");
 
-function place({ values, coded, low, high, clip, missing }, value) {
+function place({ values, coded, low, high, clip, missing, unknown }, value) {
   if (value === undefined || value === null || Number.isNaN(value)) value = missing;
+  if (values && value !== undefined && !values.includes(value)) value = unknown;
   const code = values?.indexOf(value);
   const inside = Math.min(Math.max(value, low), high);
   const good = values ? code >= 0 : Number.isFinite(value) && (clip || inside === value);

@@ -437,6 +437,17 @@ def test_cells_of_a_published_function_decide_alike() -> None:
         assert by_javascript(exported, contexts) == wanted
 
 
+def test_a_category_that_is_not_listed_is_the_declared_one() -> None:
+    regions = dpb.Categories(["north", "south", "other"], unknown="other")
+    published = cells(dpb.Schema(age=dpb.Range(18, 90), region=regions), np.random.default_rng(2))
+    contexts = [{"age": age, "region": region} for age in range(20, 90, 3) for region in ("mars", None, 7)]
+    wanted, exported = list(published.recommend_batch(contexts)), published.to_decisions()
+    assert set(wanted) == {"mail", "call", None}
+    assert [decide_by(read(exported), context) for context in contexts] == wanted
+    if NODE is not None:
+        assert by_javascript(exported, contexts) == wanted
+
+
 def cells(table: dpb.Schema, rng: np.random.Generator) -> dpb.central.PublishedCells:
     from dpbandits.models.measures import CellMeasure, FiniteAxis, IntervalAxis
     from dpbandits.tables.menu import Menu

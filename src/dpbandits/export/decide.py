@@ -24,6 +24,8 @@ def _place(column: dict[str, Any], value: Any) -> float:
     or the middle of the category's part of [0, 1].
     """
     value = column.get("missing") if value is None or value != value else value
+    if value is not None and value not in column.get("values", [value]):
+        value = column.get("unknown")
     values, low, high = column.get("values"), column.get("low", 0.0), column.get("high", 1.0)
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not (number and (column.get("clip") or low <= value <= high) if values is None else value in values):
