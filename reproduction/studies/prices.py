@@ -5,7 +5,7 @@
 Worlds are `lab.worlds.PRICE_WORLDS`. First values of constants were set in short trials on other seeds of
 these worlds. `python -m reproduction.tuning.prices` compared them with others on worlds drawn from seeds.
 In the setting "held out", each seed draws a world of a family that was tuned on. All seeds here
-are later ones.
+are later ones. Setting "29 columns" has a world of its own, `price-29`, in which two of them matter.
 
 Everybody decides once, at delta 1e-6. Noise is drawn by the exact samplers of the library. The share of a run
 is (mean value - uniform)/(best - uniform), over its people: 0 for a random action, 1 for the best action for
@@ -45,6 +45,28 @@ from reproduction.tuning.price_worlds import FAMILIES, made
 FIRST_SEED = 7_320_000
 DELTA = 1e-6
 OPEN_EPSILON = 50.0
+MATTER, SHIFTS = (13, 20), np.array([-3.0, 0.0, 1.5, 4.5])
+"""Columns of `price-29` that matter: a range, and categories that shift what people would pay."""
+
+
+def _two_of_many(columns: FloatArray, price: FloatArray) -> FloatArray:
+    shift = SHIFTS[columns[:, MATTER[1], None].astype(np.int64)]
+    return np.asarray(1.0 / (1.0 + np.exp(-(5.0 + 6.0 * columns[:, MATTER[0], None] + shift - price) / 1.5)))
+
+
+MANY = PriceWorld(
+    "price-29",
+    PRICE_WORLDS["price-1"].numbers,
+    {
+        f"column {place}": 4 if place == MATTER[1] else (None, None, 2, None, 3)[place % 5]
+        for place in range(29)
+    },
+    _two_of_many,
+    PRICE_WORLDS["price-1"].value,
+    "decreasing",
+)
+"""Prices with 29 columns of contexts, ranges and categories."""
+
 FOR_ALL = dpb.Schema(all=dpb.Categories(["all"]))
 
 
@@ -65,25 +87,37 @@ SETTINGS = {
     "large epsilon": Setting(10_000, 3.0, 5, ("actions",)),
     "many people": Setting(50_000, 1.0, 5, ("actions",)),
     "held out": Setting(10_000, 1.0, 10, ("actions", "arms-5", "for all")),
+    "29 columns": Setting(20_000, 1.0, 10, ("actions", "arms-5", "for all")),
 }
 
 
 def worlds_in(label: str) -> tuple[str, ...]:
     """Return the worlds of a setting, or its families of worlds."""
+    if label == "29 columns":
+        return (MANY.name,)
     return FAMILIES if label == "held out" else tuple(PRICE_WORLDS)
 
 
 def world_of(name: str, seed: int) -> PriceWorld:
     """Return the world of that name, or the one that the seed draws from that family."""
-    return PRICE_WORLDS[name] if name in PRICE_WORLDS else made(f"{name}:{seed}")
+    worlds = PRICE_WORLDS | {MANY.name: MANY}
+    return worlds[name] if name in worlds else made(f"{name}:{seed}")
 
 
 class Run(NamedTuple):
-    """Result of a run: share of the uplift, share of the best value that is lost, CPU seconds."""
+    """Result of a run.
+
+    Attributes:
+        share: Share of the uplift.
+        lost: Share of the best value that is lost.
+        seconds: CPU seconds.
+        last: Share of the uplift of the people after the last release.
+    """
 
     share: float
     lost: float
     seconds: float
+    last: float
 
 
 def policy_of(
@@ -138,7 +172,8 @@ def run(world: PriceWorld, name: str, *, people: int, epsilon: float, seed: int,
         policy.tell_batch(decided.ids, told)
         got[rows], start = values[rows, chosen], end
     seconds = time.process_time() - began
-    return Run(_share(float(got.mean()), values), 1.0 - float(got.mean()) / _best(values), seconds)
+    mean, last = float(got.mean()), float(got[policy.blocks[-1] :].mean())
+    return Run(_share(mean, values), 1.0 - mean / _best(values), seconds, _share(last, values))
 
 
 def _best(values: FloatArray) -> float:
@@ -180,11 +215,16 @@ def row_of(world: str, label: str, setting: Setting) -> dict[str, Any]:
             "lowest": float(shares.min()),
             "lost": lost,
             "lost_se": lost_error,
+            "last": float(np.mean([one.last for one in theirs])),
             "seconds": float(np.mean([one.seconds for one in theirs])),
         }
         if name != "actions":
             ahead, ahead_error = mean_and_error(own - shares)
             found[name] |= {"actions_less_it": ahead, "actions_less_it_se": ahead_error}
+            ahead, ahead_error = mean_and_error(
+                np.array([a.last - b.last for a, b in zip(runs["actions"], theirs, strict=True)])
+            )
+            found[name] |= {"last_less_it": ahead, "last_less_it_se": ahead_error}
     return {
         "setting": label,
         "world": world,

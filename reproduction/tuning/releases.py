@@ -456,6 +456,7 @@ ELSEWHERE = {
         "central.feature_release.FEW_TOLD",
         "central.foresight.FLAT",
         "central.gp_bandit.SMALL_KERNEL",
+        "central.marginals.action_release.TOLD_APART",
         "central.marginals.release.ALARM",
         "central.marginals.release.FEW_READ",
         "models.marginals.census.CLOSER",

@@ -124,6 +124,17 @@ def prices_held_out() -> Markdown:
     return table(["family", "worlds", "best number for all", *(f"`{name}`" for name in names)], lines)
 
 
+def prices_many() -> Markdown:
+    """Show all policies with 29 columns of contexts."""
+    (row,) = _rows("29 columns")
+    lines = [
+        [f"`{name}`", _share(row, name), f"{row['policies'][name]['last']:.3f}"]
+        for name in ("for all", "arms-5", "actions")
+    ]
+    lines.insert(0, ["best number for all", f"{row['fixed']:.3f}", ""])
+    return table(["policy", "share of the uplift", "after the last release"], lines)
+
+
 def prices_earlier() -> Markdown:
     """Name settings whose rows are older than the present prior variances."""
     older = {row["setting"]: None for row in load("prices")["rows"] if row["seeds"][0] < FIRST_SEED}

@@ -183,6 +183,16 @@ def test_columns_that_say_nothing_are_left_out_of_predictions():
     assert moved[5] > 15.0 * np.delete(moved, 5).mean()
 
 
+@pytest.mark.parametrize(("epsilon", "told"), [(0.02, False), (20.0, True)])
+def test_diagnostics_warn_while_releases_do_not_tell_actions_apart(epsilon, told):
+    actions = dpb.Actions(PRICES, value=revenue, explore={"price": dpb.Range(8, 12)})
+    chooser = policy(actions=actions, epsilon=epsilon, horizon=1_500)
+    assert chooser.diagnostics()["warnings"] == []
+    lived(chooser, 1_400)
+    warned = [one for one in chooser.diagnostics()["warnings"] if "within the window apart" in one]
+    assert len(warned) == (0 if told else 1)
+
+
 def test_the_statement_names_functions_that_nothing_checks():
     text = policy(shape={"price": "decreasing"}).guarantee.explain()
     assert "The value and shape of actions: public functions that read no private data" in text

@@ -8,7 +8,7 @@ import numpy as np
 from dpbandits._memory import FLOAT
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.foresight import Foresight
-from dpbandits.central.kinds import ScheduleSize
+from dpbandits.central.kinds import Findings, ScheduleSize
 from dpbandits.central.marginals.actions import ActionBelief, ActionReader, ActionRule
 from dpbandits.central.marginals.learning import (
     DRAWS,
@@ -19,7 +19,14 @@ from dpbandits.central.marginals.learning import (
     EffectPosterior,
     effect_features,
 )
-from dpbandits.central.marginals.release import Drawn, MarginalRelease, Planned, Read, centre_of
+from dpbandits.central.marginals.release import (
+    Drawn,
+    MarginalPast,
+    MarginalRelease,
+    Planned,
+    Read,
+    centre_of,
+)
 from dpbandits.central.statement import Setting
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import Features
@@ -63,6 +70,17 @@ EXPLORED = (
     "computed from releases and public arguments, which costs no further privacy."
 )
 """Note of a statement with `Actions(explore=)`."""
+
+TOLD_APART = 2.0
+"""Number of posterior deviations below which the diagnostics count actions as not better than random ones."""
+
+UNTOLD = (
+    "Releases so far do not tell actions{where} apart: recommended actions are predicted to be worth "
+    "{ahead:.2g} more than random ones, with a standard deviation of {sd:.2g}. So a recommendation, such as "
+    "the middle of a window, rests on assumptions and not on what people did. Take more people, a larger "
+    "epsilon, fewer columns of contexts or a wider explore=."
+)
+"""Warning of the diagnostics; see `TOLD_APART`."""
 
 CAUTION, MOST_CAUTION, CAUTION_POWER = 0.3, 1.3, -0.9
 """Number of posterior deviations by which the gain of deciding by context must exceed zero.
@@ -285,6 +303,25 @@ class ActionRelease(MarginalRelease):
         normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
         draws = posterior.features.of_actions(posterior.sample_weights(normals))
         return pays(belief.gain(draws / effect_features(self.features).ratio), self._told)
+
+    def findings(self, past: MarginalPast, count: int) -> Findings:
+        """Return the findings about counts, and a warning if releases do not tell actions apart."""
+        found, chain = super().findings(past, count), self._chain
+        last = chain[-1] if chain and len(chain) == past.count else None
+        posterior, belief = (None, None) if last is None else (last.posterior, last.belief)
+        if not isinstance(posterior, ActionPosterior) or not isinstance(belief, ActionBelief):
+            return found
+        if belief.sample is None:
+            return found
+        features, ratio = posterior.features, effect_features(self.features).ratio
+        normals = self._coins.normal("marginals/gain", 0, DRAWS, len(posterior.mean))
+        draws = features.of_actions(posterior.learned.sample_weights(normals)) / ratio
+        ahead = belief.ahead(features.of_actions(posterior.mean) / ratio, draws)
+        mean, sd = float(ahead.mean()), float(ahead.std())
+        if mean >= TOLD_APART * sd:
+            return found
+        where = "" if belief.window is None else " within the window"
+        return found._replace(warnings=[*found.warnings, UNTOLD.format(where=where, ahead=mean, sd=sd)])
 
     def answering(
         self,

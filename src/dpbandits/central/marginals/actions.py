@@ -157,6 +157,26 @@ class ActionBelief(Belief):
             found[number] = weights @ (values[rows, best] - values[rows, same])
         return found
 
+    def ahead(self, mean: FloatArray, draws: FloatArray) -> FloatArray:
+        """Return how much the best actions under `mean` are worth above a random action, under draws.
+
+        Random actions are uniform among those within the reach of the window. The result (S,) is in units of
+        the value, averaged over users.
+
+        Args:
+            mean: Weights (k, m) of the offered actions by which users are answered.
+            draws: Weights (S, k, m) of these actions, drawn from the posterior.
+        """
+        phi, weights, allowed = self._people()
+        best = self.rule.masked(self.rule.values(phi @ mean.T), allowed).argmax(axis=1)
+        even = np.ones((len(phi), len(mean))) if allowed is None else allowed.astype(np.float64)
+        even /= even.sum(axis=1, keepdims=True)
+        found, rows = np.empty(len(draws)), np.arange(len(phi))
+        for number, one in enumerate(draws):
+            values = self.rule.values(phi @ one.T)
+            found[number] = weights @ (values[rows, best] - (even * values).sum(axis=1))
+        return found
+
     def widened(self) -> "ActionBelief":
         """Return the belief with its window widened after a release.
 
