@@ -4193,6 +4193,59 @@ MUTATIONS = (
         tests="tests/audit/test_claims.py::test_an_audit_of_too_few_samples_is_undecided",
     ),
     _bug(
+        "a group for every round",
+        "a user who returns is in both groups, and loses as much in each of them",
+        (
+            "central/readout/groups.py",
+            "self.coins.of_users(_PURPOSE, digests) < self.share",
+            "self.coins.uniform(_PURPOSE, start, start + count, 1)[:, 0] < self.share",
+        ),
+        tests="tests/central/readout/test_readout_policy.py::"
+        "test_a_user_stays_in_one_group_whatever_the_round_and_the_company",
+    ),
+    _bug(
+        "control rows in learning",
+        "users of the control group are in the tables too, beside sums that spend their whole promise",
+        (
+            "central/gp_bandit.py",
+            "return rows if self._run is None else rows.only(self._run.learns(start, stop))",
+            "return rows",
+        ),
+        tests="tests/central/readout/test_readout_policy.py::"
+        "test_nothing_of_the_control_group_enters_learning",
+    ),
+    _bug(
+        "sums of a look without noise",
+        "sums of outcomes are released as they are",
+        (
+            "central/readout/run.py",
+            "sums.append(exact + own.draw(noise))",
+            "sums.append(exact)",
+        ),
+        tests="tests/central/readout/test_readout_policy.py::test_the_noise_of_a_look_is_the_stated_one",
+    ),
+    _bug(
+        "noise left out of an interval",
+        "intervals of a readout count the sampling error alone, and hold half as often as stated",
+        (
+            "central/readout/budget.py",
+            "return NoiseScales(0.0, self.scale * step) if self.gaussian else "
+            "NoiseScales(self.scale * step, 0.0)",
+            "return NoiseScales(0.0, 0.0)",
+        ),
+        tests="tests/central/readout/test_readout_policy.py::test_the_noise_of_a_look_is_the_stated_one",
+    ),
+    _bug(
+        "learning spends the whole promise",
+        "the sums of the policy group come on top of a promise that learning has spent",
+        (
+            "central/gp_bandit.py",
+            'privacy=for_learning(self.privacy, readout.share, gaussian=release == "features"),',
+            "privacy=self.privacy,",
+        ),
+        tests="tests/central/readout/test_readout_policy.py",
+    ),
+    _bug(
         "a published function pickled as it is",
         "whatever a function remembers of its making travels with it, and not only what was released",
         (

@@ -34,8 +34,7 @@ def policy(*, readout=None, release="marginals", horizon=200, privacy=None, **ch
         privacy=privacy or JointDP(epsilon=1, delta=1e-6),
         tuning=tuning,
         readout=dpb.Readout(**given),
-        noise=SimulatedNoise(5),
-        **changes,
+        **({"noise": SimulatedNoise(5)} | changes),
     )
 
 
@@ -295,6 +294,31 @@ def test_the_answer_is_that_of_the_released_looks():
         GPBandit(
             contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1)
         ).readout()
+
+
+@pytest.mark.parametrize("release", ["marginals", "features"])
+def test_the_noise_of_a_look_is_the_stated_one(release):
+    """Counts of nothing, over seeds and looks: their deviation is that of the stated law."""
+    counts, stated = [], set()
+    for seed in range(12):
+        one = policy(
+            tuning=GPTuning(release=release, blocks=[100]),
+            privacy=WITHOUT_IDS,
+            horizon=104,
+            noise=SimulatedNoise(seed),
+            readout={"looks": 26},
+        )
+        for _ in range(26):
+            one.ask_batch([CONTEXT] * 4)
+        for look in one.released_looks():
+            counts.append([look.policy.answered, look.control.answered])
+            stated.add((look.policy.answered_law.sd, look.control.answered_law.sd))
+            np.testing.assert_allclose(
+                look.policy.sum_laws[0].sd, one.diagnostics()["readout"]["noise_sd"][0]
+            )
+    (sds,) = stated
+    # standard error of a Laplace variance: sqrt(5/n) of it; seven of them
+    np.testing.assert_allclose(np.var(counts, axis=0), np.square(sds), rtol=7.0 * (5.0 / len(counts)) ** 0.5)
 
 
 @pytest.mark.parametrize("then", ["control", None])

@@ -5,6 +5,7 @@
 | `mechanisms` | single mechanisms: reports, private choice, noise, the lowest bits |
 | `central`, `local`, `outsourced` | whole policies, through their own calls |
 | `crowds` | central policies with many users at once: releases, composition, missing data |
+| `readouts` | one user's outcome in each group of a readout |
 | `state` | restarts, copies, loads with other parameters |
 | `devices` | clients: refusals, silence, races for one charge |
 | `broken` | claims that are known to be false |
@@ -17,13 +18,23 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from dpbandits._typing import Seed
-from dpbandits.audit.catalogue import broken, central, crowds, devices, local, mechanisms, outsourced, state
+from dpbandits.audit.catalogue import (
+    broken,
+    central,
+    crowds,
+    devices,
+    local,
+    mechanisms,
+    outsourced,
+    readouts,
+    state,
+)
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["NAMES", "build"]
 
-_MODULES = (mechanisms, central, crowds, state, local, devices, outsourced, broken)
+_MODULES = (mechanisms, central, crowds, readouts, state, local, devices, outsourced, broken)
 _LISTED: list[tuple[str, Callable[[float, int], Audit]]] = [
     entry for module in _MODULES for entry in module.ENTRIES.items()
 ]
