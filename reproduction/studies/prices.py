@@ -5,7 +5,7 @@
 Worlds are `lab.worlds.PRICE_WORLDS`. First values of constants were set in short trials on other seeds of
 these worlds. `python -m reproduction.tuning.prices` compared them with others on worlds drawn from seeds.
 In the setting "held out", each seed draws a world of a family that was tuned on. All seeds here
-are later ones. Setting "29 columns" has a world of its own, `price-29`, in which two of them matter.
+are later ones. Settings with 29 columns have a world of their own, `price-29`, in which two of them matter.
 
 Everybody decides once, at delta 1e-6. Noise is drawn by the exact samplers of the library. The share of a run
 is (mean value - uniform)/(best - uniform), over its people: 0 for a random action, 1 for the best action for
@@ -88,12 +88,13 @@ SETTINGS = {
     "many people": Setting(50_000, 1.0, 5, ("actions",)),
     "held out": Setting(10_000, 1.0, 10, ("actions", "arms-5", "for all")),
     "29 columns": Setting(20_000, 1.0, 10, ("actions", "arms-5", "for all")),
+    "29 columns, more people": Setting(100_000, 1.0, 5, ("actions", "arms-5", "for all")),
 }
 
 
 def worlds_in(label: str) -> tuple[str, ...]:
     """Return the worlds of a setting, or its families of worlds."""
-    if label == "29 columns":
+    if label.startswith("29 columns"):
         return (MANY.name,)
     return FAMILIES if label == "held out" else tuple(PRICE_WORLDS)
 

@@ -126,13 +126,20 @@ def prices_held_out() -> Markdown:
 
 def prices_many() -> Markdown:
     """Show all policies with 29 columns of contexts."""
-    (row,) = _rows("29 columns")
+    rows = [*_rows("29 columns"), *_rows("29 columns, more people")]
     lines = [
-        [f"`{name}`", _share(row, name), f"{row['policies'][name]['last']:.3f}"]
-        for name in ("for all", "arms-5", "actions")
+        [
+            f"{row['people']:,}",
+            str(len(row["seeds"])),
+            f"{row['fixed']:.3f}",
+            *(
+                f"{_share(row, name)}; {row['policies'][name]['last']:.3f}"
+                for name in ("for all", "arms-5", "actions")
+            ),
+        ]
+        for row in rows
     ]
-    lines.insert(0, ["best number for all", f"{row['fixed']:.3f}", ""])
-    return table(["policy", "share of the uplift", "after the last release"], lines)
+    return table(["people", "seeds", "best number for all", "`for all`", "`arms-5`", "`actions`"], lines)
 
 
 def prices_earlier() -> Markdown:
