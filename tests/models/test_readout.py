@@ -108,6 +108,12 @@ def test_without_noise_a_mean_has_the_score_interval():
     assert (float(low), float(high)) == pytest.approx(wilson, abs=2e-4)
 
 
+def test_a_group_without_any_event_does_not_prove_a_rate_of_zero():
+    low, high = side(400, [-200.0]).interval(0.025)
+    assert float(low) == 0.0
+    assert 1.0 / 400 < float(high) < 5.0 / 400
+
+
 @pytest.mark.parametrize("rate", [0.01, 0.02, 0.05])
 def test_a_rare_outcome_in_a_small_control_group_is_covered(rate):
     """Coverage is summed over all counts of 100 users and over 400 quantiles of their Laplace noise."""

@@ -1101,6 +1101,26 @@ MUTATIONS = (
         tests="tests/central/logged/test_evaluation.py::test_values_and_differences_are_consistent_and_carry_the_noise",
     ),
     _bug(
+        "a readout without the noise",
+        "readout: intervals against the control group leave out the noise, and miss the truth far too often",
+        (
+            "models/readout/estimates.py",
+            "return np.asarray(self.per_sum * self.laplace)",
+            "return np.asarray(0.0 * self.per_sum * self.laplace)",
+        ),
+        tests="tests/models/test_readout.py",
+    ),
+    _bug(
+        "who returns counts as another user",
+        "readout: a user's rounds in several looks count as independent, and intervals are too narrow",
+        (
+            "models/readout/estimates.py",
+            " + 2.0 * self.per_sum * largest * self.overlap",
+            " + 0.0 * self.per_sum * largest * self.overlap",
+        ),
+        tests="tests/models/test_readout.py",
+    ),
+    _bug(
         "one number's noise for all values",
         "evaluate: a person moves the arm's value, the policy's and the difference, with noise for one",
         (

@@ -143,7 +143,9 @@ class Side:
         middle = self._within(self.mean, np.sqrt(self.noise_variance))
         part = self.per_look / self.spread[..., None]
         most = np.ones(()) if self.moments else (part / self.weights).max(-1)
-        return np.asarray(np.clip(lifted(variance, np.sqrt(error)) / (middle * (1.0 - middle)), 1e-6, most))
+        phi = np.clip(lifted(variance, np.sqrt(error)) / (middle * (1.0 - middle)), 1e-6, most)
+        # without noise, equal outcomes say nothing about the variance of others
+        return np.asarray(np.where(middle > 1e-8, phi, most))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the variance v (...) of a round and the variance of the noise in it."""
