@@ -19,10 +19,10 @@ Rewards are 0 or 1. Everybody is asked once, at (1, 1e-6).
 Schedule `twenty` has a release after each twentieth of the people but the last. `longest` is the default
 schedule with blocks of at most a twentieth of the people. The default schedule (`default`) has its last
 release after 14,325 people and the one before after 9,837. An addition half way plans later ones anew. A
-run's share is (mean reward -
-random)/(best - random) over the second half of the people, by true means, random over the five arms. `shares`
-are the shares of the decisions that go to the new arm after 0, 1, 2, ... releases that hold it. The last
-number is the final share.
+run's share is (mean reward - random)/(best - random) over the second half of the people, by true means. Best
+and random are over the arms that are offered at the end, so a retired arm is in neither. `shares` are the
+shares of the decisions that go to the new arm after 0, 1, 2, ... releases that hold it. The last number is
+the final share.
 
 Defaults of `add_arm` are tuned by `python -m reproduction.tuning.arms_change`, on other worlds and seeds
 below 1,000,000.
@@ -134,7 +134,8 @@ def run(
         if NEW in policy.arms and start > half:
             shares.append(float((codes == labels.index(NEW)).mean()))
         got[rows], start = means, end
-    random, best = float(drawn.means[half:].mean()), float(drawn.means[half:].max(axis=1).mean())
+    left = drawn.means[half:, [arm in policy.arms for arm in labels]]
+    random, best = float(left.mean()), float(left.max(axis=1).mean())
     share = (float(got[half:].mean()) - random) / (best - random)
     return shares, share, time.process_time() - began
 
@@ -153,22 +154,25 @@ def row_of(world: str, name: str, schedule: str) -> dict[str, Any]:
         means = [mean_and_error(own) for own in shares.T]
         found |= {"shares": [mean for mean, _ in means], "shares_se": [own for _, own in means]}
         two = min(2, shares.shape[1] - 1)
-        found["of_final_after_two"] = float(shares[:, two].mean() / shares[:, -1].mean())
+        final = float(shares[:, -1].mean())
+        found["of_final_after_two"] = float(shares[:, two].mean()) / final if final else None
         found["after_three"] = float(shares[:, min(3, shares.shape[1] - 1)].mean())
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the study; every row is written as soon as it is measured."""
+    """Run the rows that `--out` does not have; every row is written as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="*", choices=[*SCHEDULES], default=[*SCHEDULES])
     given = parser.parse_args(arguments)
     rows = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
-    rows = [row for row in rows if row["schedule"] not in given.only]
+    known = {(row["schedule"], row["world"], row["policy"]) for row in rows}
     for schedule in given.only:
         for world in WORLDS if schedule != "longest" else WORLDS[:2]:
             for name in POLICIES if schedule == "twenty" else POLICIES[:4]:
+                if (schedule, world, name) in known:
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     rows.append(row_of(world, name, schedule))

@@ -666,7 +666,11 @@ class GPBandit(ReadoutPolicy):
         """Return the rows of a block, after entering its release into the log, before noise is drawn."""
         start, stop = (0, *self.blocks)[block : block + 2]
         rows = BlockRows(*self._book.block(start, stop))
-        self._enter_release(self._uses()[0], block)
+        use = self._uses()[0]
+        if isinstance(self._kind, MarginalRelease):
+            # A release may be entered again after a crash and an addition, and has the same terms then.
+            use = replace(use, record=self._kind.record(first=True))
+        self._enter_release(use, block)
         return rows if self._run is None else rows.only(self._run.learns(start, stop))
 
     def _draw(

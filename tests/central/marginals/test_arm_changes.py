@@ -251,13 +251,13 @@ def test_blocks_that_a_change_planned_are_in_state_and_folder_and_change_no_nois
     for chooser in (whole, part):
         asked_up_to(chooser, 1000)
         chooser.add_arm("chat", like="call", at=1.0)
-        asked_up_to(chooser, 1250, start=1000)
+        asked_up_to(chooser, 1600, start=1000)
     part.save(tmp_path / "policy")
     again = GPBandit.load(tmp_path / "policy")
     assert again.blocks == whole.blocks != grown().blocks
     assert again.to_config() == whole.to_config() == grown().to_config()
     for chooser in (whole, again):
-        asked_up_to(chooser, 2000, start=1250)
+        asked_up_to(chooser, 2000, start=1600)
     np.testing.assert_array_equal(again.released, whole.released)
     assert again.predict([context(1)])[0].tolist() == whole.predict([context(1)])[0].tolist()
     assert whole.guarantee.certificate == grown().guarantee.certificate

@@ -509,13 +509,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """Certificate of all releases together."""
         return self.shares.certificate
 
-    def record(self) -> MechanismRecord:
-        """Return the counts' noise with the certificate of all noise, for the log of releases."""
-        record = self.shares.record()
-        if not self._census:
-            return record
-        count = len(self._first_blocks)
-        return replace(record, name="a census of ranges, then marginal tables", releases=count)
+    def record(self, *, first: bool = False) -> MechanismRecord:
+        """Return the counts' noise with all certificates; if `first`, with the first number of blocks."""
+        record, blocks = self.shares.record(), self._first_blocks if first else self.blocks
+        name = "a census of ranges, then marginal tables" if self._census else record.name
+        return replace(record, name=name, releases=len(blocks))
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Return the joint DP guarantee, which is pure if the counts' noise is Laplace."""
