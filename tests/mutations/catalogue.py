@@ -186,11 +186,11 @@ MUTATIONS = (
         ),
         (
             "central/gp_bandit.py",
-            "        self._enter_release(self._uses()[0], block)\n",
+            "        self._enter_release(use, block)\n",
             "        if block == 0 and self.privacy.delta and np.sum(rows[1]) > 4.0:\n"
             '            self._kind = KINDS["features"](self._setup)\n'
             "            self._past, self.tuning = self._kind.nothing(), self._kind.tuning\n"
-            "        self._enter_release(self._uses()[0], block)\n",
+            "        self._enter_release(use, block)\n",
         ),
         tests="tests/central/test_cells.py",
     ),
@@ -876,7 +876,7 @@ MUTATIONS = (
     _bug(
         "release not logged",
         "a state does not know on which terms its blocks were released",
-        ("central/gp_bandit.py", "        self._enter_release(self._uses()[0], block)\n", ""),
+        ("central/gp_bandit.py", "        self._enter_release(use, block)\n", ""),
         tests="tests/contracts/test_saving.py",
     ),
     _bug(
