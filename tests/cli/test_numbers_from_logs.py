@@ -104,6 +104,37 @@ def test_evaluate_needs_to_know_how_numbers_were_drawn(folder):
     assert even.count("always") == 20
 
 
+def test_learn_says_how_often_numbers_are_recommended_that_the_log_hardly_has(folder):
+    said = run("central", "learn", "log.toml", "--out", "policy")
+    assert "of users are recommended numbers that the log hardly has" in said
+    assert run("central", "learn", "log.toml", "--out", "policy") == said
+    (folder / "log.toml").write_text(TOML.format(drawn=', density = "uniform"'))
+    assert "hardly has" not in run("central", "learn", "log.toml", "--out", "even")
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "says"),
+    [
+        ("income", 7.5, "in the columns ['income']"),
+        ("price", 71.5, "actions in ['price']"),
+        ("density", -0.5, "'density'"),
+        ("density", "x", "'density'"),
+        ("income", "x", "'income'"),
+        ("bought", "", "'bought'"),
+    ],
+)
+def test_evaluate_names_the_column_of_a_cell_that_it_cannot_use(folder, name, cell, says):
+    run("central", "learn", "log.toml", "--out", "policy")
+    rows = (folder / "log.csv").read_text().splitlines()[:50]
+    cells = rows[3].split(",")
+    cells[rows[0].split(",").index(name)] = str(cell)
+    rows[3] = ",".join(cells)
+    (folder / "bad.csv").write_text("\n".join(rows) + "\n")
+    said = run("central", "evaluate", "policy", "bad.csv", "--density", "density", status=1)
+    assert says in " ".join(said.split())
+    assert not cell or str(cell) not in said.replace("'", "")
+
+
 @pytest.mark.parametrize(
     ("drawn", "says"),
     [

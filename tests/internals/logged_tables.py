@@ -4,7 +4,7 @@ import numpy as np
 
 from dpbandits.central.marginals import noise
 
-__all__ = ["mechanism", "noiseless", "parts", "raw", "sum_variance_by_groups"]
+__all__ = ["mechanism", "noiseless", "parts", "raw", "sum_variance_by_groups", "weights"]
 
 
 def mechanism(policy):
@@ -27,8 +27,15 @@ def parts(policy, vector):
     """Sums (arms, entries), and the counts of every table, of such a vector (size,)."""
     sums, counts = mechanism(policy)._places
     ends = mechanism(policy).n_rows * sums.n_cells
-    tables = np.split(vector[ends + mechanism(policy).n_alone :], np.cumsum(counts.cells)[:-1])
+    one = mechanism(policy)
+    tables = np.split(vector[ends + one.n_alone + one.n_weighed :], np.cumsum(counts.cells)[:-1])
     return vector[:ends].reshape(-1, sums.n_cells), tables
+
+
+def weights(policy, vector):
+    """The table of weights (bins,) of such a vector (size,), in units of 2^-20."""
+    ends = parts(policy, vector)[0].size
+    return vector[ends : ends + mechanism(policy).n_weighed]
 
 
 def noiseless(monkeypatch, first=None):

@@ -1,6 +1,7 @@
 """Devices of people with contexts and arms answer with labels, read what an app holds, and refuse none."""
 
 import json
+import warnings
 from collections import namedtuple
 from dataclasses import replace
 
@@ -8,7 +9,13 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import (
+    DPBanditsWarning,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+)
 from dpbandits.local import Client, PublishedArms, Server, SourceSpec, Spec
 from dpbandits.local.device.client import SourceClient
 from dpbandits.local.learners.table import CoarseBins
@@ -140,6 +147,22 @@ def test_what_cannot_be_read_is_missing_and_nobody_is_refused(after, context):
     with pytest.raises(InvalidData) as refused:
         spec.check(context)
     assert "4711" not in str(refused.value)
+
+
+def test_misspelt_columns_warn_with_the_known_names_alone(after):
+    """Such a context is missing, as its keys decide; one that only lacks a column may be a user's own."""
+    spec, published = after
+    known = person(0)
+    misspelt = {("agee" if name == "age" else name): value for name, value in known.items()}
+    with pytest.warns(DPBanditsWarning, match="the columns are") as warned:
+        chosen = Client(spec).choose(published, misspelt)
+    assert chosen in ARMS
+    assert "agee" not in str(warned[0].message)
+    assert str(list(known)) in str(warned[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Client(spec).choose(published, {"age": 44})
+        Client(spec).choose(published, known | {"note": "kept elsewhere"})
 
 
 @pytest.mark.parametrize("age", [-5, 17.9, 91, 1e300])

@@ -3370,10 +3370,30 @@ MUTATIONS = (
         "the density of one logged row changes how all other rows are weighted",
         (
             "central/logged/rows.py",
-            "weights = even / chances",
-            "weights = even / chances / (even / chances).mean()",
+            "weights = self._clipped(even / chances)",
+            "weights = self._clipped(even / chances / (even / chances).mean())",
         ),
         tests="tests/central/logged/test_logged_actions.py",
+    ),
+    _bug(
+        "a table of weights without noise of its own",
+        "rows add their weights to one more table, and the noise covers the tables of rewards alone",
+        (
+            "central/logged/tables.py",
+            "moved = self._sums(groups) * _UNITS + self.weight_units(groups)",
+            "moved = self._sums(groups) * _UNITS",
+        ),
+        tests="tests/central/logged/test_logged_actions.py::test_the_table_of_weights_has_caps_of_its_own_and_is_left_out_of_even_logs",
+    ),
+    _bug(
+        "weights left out of a vector's noise",
+        "weights move a vector of sums and counts further than its noise covers",
+        (
+            "central/logged/tables.py",
+            "            weights=self.weight_units(groups),\n",
+            "",
+        ),
+        tests="tests/central/logged/test_logged_actions.py::test_one_user_moves_sums_weights_and_counts_together_by_no_more_than_gaussian_noise_covers",
     ),
     _bug(
         "the whole epsilon for the sums",
@@ -3461,8 +3481,8 @@ MUTATIONS = (
         "several rows of one user get the noise of one",
         (
             "central/logged/tables.py",
-            "return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user",
-            "return 2 * self._sums(len(self.design.groups)) * _UNITS",
+            "return 2 * moved * self.privacy.rounds_per_user",
+            "return 2 * moved",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
@@ -3471,8 +3491,8 @@ MUTATIONS = (
         "every row enters a table of each group, and the noise covers one",
         (
             "central/logged/tables.py",
-            "return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user",
-            "return 2 * _UNITS * self.privacy.rounds_per_user",
+            "moved = self._sums(groups) * _UNITS + self.weight_units(groups)",
+            "moved = _UNITS + self.weight_units(groups)",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
@@ -3481,8 +3501,8 @@ MUTATIONS = (
         "a reward moves from one end of its range to the other, and the noise covers half of that",
         (
             "central/marginals/noise.py",
-            "square = 4 * sums * units**2 + 2 * counts * weight**2",
-            "square = sums * units**2 + 2 * counts * weight**2",
+            "square = 4 * sums * units**2 + 2 * counts * weight**2 + 2 * weights**2",
+            "square = sums * units**2 + 2 * counts * weight**2 + 2 * weights**2",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
     ),
@@ -3491,8 +3511,8 @@ MUTATIONS = (
         "with a table for each pair of columns a row enters more tables than there are columns",
         (
             "central/logged/tables.py",
-            "units=_UNITS, sums=groups, counts=tables",
-            "units=_UNITS, sums=min(groups, len(law.sizes)), counts=tables",
+            "            sums=groups,\n            counts=tables,\n",
+            "            sums=min(groups, len(law.sizes)),\n            counts=tables,\n",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
     ),
@@ -3521,8 +3541,8 @@ MUTATIONS = (
         "a row that cannot be read is counted among the people all the same",
         (
             "central/logged/tables.py",
-            "np.where(readable, 1.0, 0.0)])",
-            "np.ones(len(readable))])",
+            "np.column_stack([scaled, share * weights, readable]), 0.0)",
+            "np.column_stack([scaled, share * weights, readable]), [0.0, 0.0, 1.0])",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
     ),

@@ -124,3 +124,10 @@ def test_a_row_that_a_column_fills_is_not_missing():
     schema = Schema(age=Range(0, 10, missing=4), region=Categories(["a", "b"]))
     found = schema.check({"age": [1, None, "x"], "region": ["a", "a", "NA"]})
     assert (found.missing_rows, found.columns["age"].missing, found.columns["region"].missing) == (1, 1, 1)
+
+
+def test_columns_with_cells_that_cannot_be_used_are_named():
+    """A cell that a declared value replaces can be used."""
+    schema = Schema(age=AGE, old=Range(0, 10, clip=True, missing=5), region=REGION)
+    found = schema.check({"age": [20, None], "old": [None, 99], "region": ["north", "mars"]})
+    assert found.refused(schema.columns) == ("age", "region")

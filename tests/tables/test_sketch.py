@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dpbandits.cli.main import app
 from dpbandits.errors import DataUnavailable, DPBanditsError, InvalidData, InvalidParameter
-from dpbandits.tables import Categories, DateRange, Range
+from dpbandits.tables import Categories, DateRange, Ordered, Range
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.sketch import read_sample, sketched
 
@@ -149,3 +149,38 @@ def test_whatever_the_cells_are_the_file_is_one(cells):
         DescribedTable.from_text(text)
     except DPBanditsError:
         pytest.fail(text)
+
+
+def test_columns_that_were_chosen_become_actions(tmp_path):
+    """The file is read as a log of numbers once its section [log] is no comment."""
+    rows = [f"{n % 9 / 9},{1 + n * 0.37},{5 + n % 3 * 5},{'ab'[n % 2]},{n % 2},0.05" for n in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["income,price,months,channel,bought,density", *rows]))
+    call("schema", tmp_path / "log.csv", "--public-sample", 40, "--out", tmp_path / "log.toml",
+         "--actions", "price,months,channel")  # fmt: skip
+    text = (tmp_path / "log.toml").read_text().replace("# [log]", "[log]")
+    for key in ('reward = "bought"', "low = 0", "high = 1", 'density = "density"'):
+        text = text.replace(f"# {key}", key)
+    text = text.replace('[columns."bought"]\ncategories = [0, 1]\n', "")
+    (tmp_path / "log.toml").write_text(text)
+    described = DescribedTable.from_toml(tmp_path / "log.toml")
+    assert described.outcome.actions.schema.columns == {
+        "price": Range(0, 20, steps=21),
+        "months": Ordered([5, 10, 15]),
+        "channel": Categories(["a", "b"]),
+    }
+    assert list(described.schema.columns) == ["income"]
+
+
+@pytest.mark.parametrize(
+    ("actions", "says"),
+    [
+        ("cost", "no columns"),
+        ("note", "neither numbers"),
+        ("seen", "dates"),
+        ("age,size,wage,vip", "at most 3"),
+    ],
+)
+def test_columns_that_are_no_actions_are_refused(tmp_path, actions, says):
+    done = call("schema", written(tmp_path), "--public-sample", 33, "--actions", actions)
+    assert done.exit_code != 0
+    assert says in done.output + str(done.exception)

@@ -180,13 +180,13 @@ def prices_seconds() -> Markdown:
 def prices_logs() -> Markdown:
     """Show what functions keep that were learned from logs."""
     names = ("uniform", "peaked", "ignored", "open")
-    rows = {(r["world"], r["log"]): r for r in load("prices-logs")["rows"] if r["group"] == "report"}
+    rows = {(r["world"], r["log"]): r for r in load("prices-logs")["rows"] if r["group"] != "bounds"}
+    shown = {
+        where: pm(rows[where]["share"], rows[where]["share_se"], digits=3) if where in rows else ""
+        for where in ((world, name) for world, _ in rows for name in names)
+    }
     lines = [
-        [
-            f"`{world}`",
-            f"{rows[world, 'peaked']['fixed']:.3f}",
-            *(pm(rows[world, name]["share"], rows[world, name]["share_se"], digits=3) for name in names),
-        ]
+        [f"`{world}`", f"{rows[world, 'peaked']['fixed']:.3f}", *(shown[world, name] for name in names)]
         for world in dict.fromkeys(world for world, _ in rows)
     ]
     return table(["world", "best number for all", *(f"`{name}`" for name in names)], lines)

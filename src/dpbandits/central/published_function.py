@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
-from dpbandits._checks import contents, public_array, scale
+from dpbandits._checks import contents, number, public_array, scale
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -50,6 +50,7 @@ from dpbandits.tables.windows import Window, read_window
 __all__ = ["PublishedCells", "PublishedFunction", "PublishedPosterior"]
 
 _FORMAT = 1
+_FEW_ROWS = ("few_rows", "recommended_with_few_rows")
 _POLICY = "policy.json"
 
 _PEOPLE_AT_ONCE = 1 << 14
@@ -449,6 +450,8 @@ class PublishedPosterior(PublishedFunction):
         guarantee: Guarantee of the releases.
         window: Window of `Actions(explore=)` after these releases, which recommendations keep to; None for
             none.
+        few_rows: For a log of actions with weights: `few_rows` and `recommended_with_few_rows`, see
+            `ExploreThenCommit.diagnostics`. None for other functions.
 
     Raises:
         InvalidParameter: Features belong to another domain, or the number of weights differs.
@@ -464,8 +467,12 @@ class PublishedPosterior(PublishedFunction):
     weight_variance: float
     guarantee: Guarantee
     window: Window | None = None
+    few_rows: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.few_rows is not None:
+            for name in _FEW_ROWS:
+                number(self.few_rows[name], name=name, exclusive=False)
         size, law = self.features.n_features, self.posterior
         if law.mean.shape != (size,) or law.supports != self.features.supports:
             raise InvalidParameter("posterior: its weights do not match the features")
@@ -587,6 +594,10 @@ class PublishedPosterior(PublishedFunction):
             self.menu.readable(context)[0], self.predict(context), self.reward_range, self.window
         )
 
+    def diagnostics(self) -> dict[str, float]:
+        """Return public numbers from the release of a log of actions: those of `few_rows`, if it is given."""
+        return dict(self.few_rows or {})
+
     def under(self, guarantee: Guarantee) -> Self:
         """Return a copy with another guarantee."""
         return replace(self, guarantee=guarantee)
@@ -668,6 +679,8 @@ class PublishedPosterior(PublishedFunction):
         }
         if self.window is not None:
             config["window"] = {name: list(ends) for name, ends in self.window.items()}
+        if self.few_rows is not None:
+            config["few_rows"] = {name: float(self.few_rows[name]) for name in _FEW_ROWS}
         return _written(config)
 
     @classmethod
@@ -701,6 +714,7 @@ class PublishedPosterior(PublishedFunction):
             weight_variance=scale(config["weight_variance"], name="weight_variance"),
             guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
             window=read_window(config.get("window")),
+            few_rows=config.get("few_rows"),
         )
 
     def to_files(self) -> dict[str, bytes]:

@@ -247,6 +247,12 @@ def learn(
     if log.arms_were_read:
         error_console().print(f"Warning: {ARMS_WERE_READ}", soft_wrap=True, markup=False)
     typer.echo(published.function.guarantee.explain())
+    if known := getattr(published.function, "few_rows", None):
+        typer.echo(
+            f"{known['recommended_with_few_rows']:.1%} of users are recommended numbers that the log hardly "
+            f"has: the weights of rows with numbers near them add up to less than {known['few_rows']:.0f}. "
+            "Predictions there are extrapolated. Both figures come from the release."
+        )
     private = folder_of_run(out.resolve()).name
     error_console().print(
         f"public policy {published.release_id[:16]} is in {out}. Keep {private} beside it private: with it "
@@ -515,6 +521,10 @@ def evaluate(
     count = len(held.action_names)
     rewards = np.asarray(table[held.reward], dtype=float)
     chances = np.full(len(given), 1.0 / count) if weight is None else np.asarray(table[weight], dtype=float)
+    most = 1.0 if density is None else np.finfo(float).max
+    if not ((chances > 0.0) & (chances <= most)).all():
+        known_as = "chances in (0, 1]" if density is None else "finite densities above 0"
+        raise InvalidData(f"the log has cells in the column {weight!r} that are not {known_as}")
     if grid is not None:
         rewards = grid.value_of(given, rewards)
         if density is not None:
@@ -531,7 +541,12 @@ def evaluate(
     }
     chosen = np.asarray(held.function.choose(contexts))
     if (chosen < 0).any():
-        raise InvalidData("the log has rows with contexts that cannot be read: leave these rows out")
+        menu = held.function.menu
+        named = held.contexts if menu is None else menu.check(contexts).refused(menu.contexts.columns)
+        raise InvalidData(
+            f"the log has rows whose context cannot be read, in the columns {list(named)}: leave "
+            "these rows out"
+        )
     typer.echo(BANNER)
     typer.echo(f"policy: {policy_value(chosen, **known)}")
     for index, label in enumerate(held.arms or []):

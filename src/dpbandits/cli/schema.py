@@ -30,6 +30,13 @@ def schema(
             "private rows would reveal information about them.",
         ),
     ] = None,
+    actions: Annotated[
+        str | None,
+        Option(
+            help="Columns with the number or category that was chosen, as price,channel, in a log of such "
+            "decisions. They become the section \\[actions]."
+        ),
+    ] = None,
     out: Annotated[Path | None, Option(help="New TOML file. Default: standard output.")] = None,
 ) -> None:
     """Write a first TOML file that describes a table, from a public sample of its rows.
@@ -50,7 +57,8 @@ def schema(
     named = table
     if out is not None and not table.startswith(PACKAGED):
         named = os.path.relpath(table, out.parent)  # a path in a TOML file is relative to that file
-    text = sketched(read, path=named)
+    chosen = [] if actions is None else [name.strip() for name in actions.split(",")]
+    text = sketched(read, path=named, actions=chosen)
     if out is None:
         typer.echo(text, nl=False)
     else:

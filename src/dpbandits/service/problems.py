@@ -4,6 +4,7 @@ Privacy: a problem has only fixed words and public numbers. It never repeats a c
 user, arm, or any other text of a request.
 """
 
+import re
 import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from dpbandits import errors
 from dpbandits.service.store import NotKnown
 from dpbandits.service.writer import Crowded, Refusal
 
-__all__ = ["PROBLEM_TYPES", "Problem", "problem_of"]
+__all__ = ["PROBLEM_TYPES", "Problem", "in_json", "problem_of"]
 
 PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "malformed": (400, "The request cannot be read"),
@@ -106,6 +107,39 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
+_NUMBER = r"-?[0-9.]+(?:e[+-]?[0-9]+)?"
+_IN_JSON: tuple[tuple[str, str], ...] = (
+    (r": (?:pass|write) (?:\w+=|\w+\().*$", ""),
+    (r" \(\w+Error\)", ""),
+    (r" has dtype \w+, expected integers or floats$", " is not a number"),
+    (r" has shape \([^)]*\), expected a non-empty array .*$", " is not a number"),
+    (rf"(?:Range)?\(({_NUMBER}), ({_NUMBER})\)", r"[\1, \2]"),
+    (r"\((low, high)\)", r"[\1]"),
+    (r"\b(\w+)=\{", r'"\1": {'),
+    (r"\b(\w+)=(?=[,:; ]|$)", r'"\1"'),
+    (r"\ban? NoneType\b", "null"),
+    (r"\ban? bool\b", "true or false"),
+    (r"\ban? (?:int|float)\b", "a number"),
+    (r"\ban? str\b", "a text"),
+    (r"\ban? dict\b", "an object"),
+    (r"\ba tuple\b", "a list"),
+    (r"\bdictionaries\b", "objects"),
+)
+"""Patterns of the library's messages, and the words of JSON instead."""
+
+
+def in_json(text: str) -> str:
+    """Return a message of the library with the words of JSON for Python's types and calls.
+
+    Example:
+        >>> in_json('price is a NoneType, expected a str: pass price="price"')
+        'price is null, expected a text'
+    """
+    for pattern, words in _IN_JSON:
+        text = re.sub(pattern, words, text)
+    return text
+
+
 def problem_of(error: BaseException) -> Problem:
     """Return the problem that answers a request which raised `error`.
 
@@ -117,6 +151,6 @@ def problem_of(error: BaseException) -> Problem:
         return Problem("too-many-requests", str(error), headers={"Retry-After": "1"})
     for kind, slug in _OF_ERRORS:
         if isinstance(error, kind):
-            detail = "" if PROBLEM_TYPES[slug][0] == 503 else str(error)
+            detail = "" if PROBLEM_TYPES[slug][0] == 503 else in_json(str(error))
             return Problem(slug, detail or "The service could not use its store; repeat the request.")
     return Problem("defect", "Nothing was recorded. The service's log names the place.")

@@ -117,6 +117,16 @@ class TableCheck:
             rows=rows, missing_rows=int(lost.sum()), clipped_rows=int((moved & ~lost).sum()), columns=found
         )
 
+    def refused(self, columns: Mapping[str, "Column"]) -> tuple[str, ...]:
+        """Return the names of those of the declared columns that have cells that cannot be used."""
+        return tuple(
+            name
+            for name, own in self.columns.items()
+            if own.unreadable
+            or (own.outside and not own.clips)
+            or (own.missing and columns[name].missing is None)
+        )
+
     @property
     def sound(self) -> bool:
         """True if every row can be used and no cell was clipped."""

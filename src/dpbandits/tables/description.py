@@ -77,8 +77,8 @@ def columns_in(description: Mapping[str, Any]) -> dict[str, Column]:
     return {name: _column(name, declared) for name, declared in columns.items()}
 
 
-def section_of(name: str, column: Column) -> str:
-    """Return the TOML text of the section [columns.NAME] that declares a column."""
+def section_of(name: str, column: Column, *, within: str = "columns") -> str:
+    """Return the TOML text of the section [columns.NAME], or [WITHIN.NAME], that declares a column."""
     config = {
         key: v for key, v in column.to_config().items() if key != "type" and (key, v) != ("clip", False)
     }
@@ -87,7 +87,7 @@ def section_of(name: str, column: Column) -> str:
         config = {key: config.pop("values"), **config}
     moments = {"first", "last", "missing"} if "first" in config else set()  # TOML writes dates unquoted
     lines = [f"{key} = {value if key in moments else written(value)}" for key, value in config.items()]
-    return "\n".join([f"[columns.{written(name)}]", *lines])
+    return "\n".join([f"[{within}.{written(name)}]", *lines])
 
 
 def written(value: object) -> str:

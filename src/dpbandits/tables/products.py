@@ -13,7 +13,8 @@ from dpbandits._reading import reading
 from dpbandits._typing import FloatArray
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.tables.columns import Categories
+from dpbandits.tables.checking import Finding
+from dpbandits.tables.columns import Categories, Fate
 from dpbandits.tables.files import read_table_file
 from dpbandits.tables.frames import read_table
 from dpbandits.tables.schema import Schema
@@ -74,6 +75,7 @@ class Products:
         _check_number(len(labels))
         self.columns, self.name = columns, name
         self.arms = Arms([_label(one) for one in labels])
+        _check_cells(found, columns, self.labels)
         self.points: FloatArray = columns.encode(found)
 
     @property
@@ -218,6 +220,18 @@ def _label(given: Any) -> Any:
     """Return a label, as a whole number if a file or a data frame made it a float."""
     value = given.item() if isinstance(given, np.generic) else given
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_cells(found: Mapping[str, Any], columns: Schema, labels: Sequence[Label]) -> None:
+    """Raise InvalidData for the first cell that cannot be used, with its column and row: both are public."""
+    fates = columns.fates(found)
+    for name, column in columns.columns.items():
+        for row in np.flatnonzero(fates[name] != Fate.READ).tolist():
+            rule = Finding.of(name, column, Fate(fates[name][row]))
+            if rule.refused:
+                raise InvalidData(
+                    f"column {name!r} of the table {rule.rule} in row {row + 1}, that of {labels[row]!r}"
+                )
 
 
 def _columns(table: Any, columns: Schema, name: str) -> dict[str, Any]:

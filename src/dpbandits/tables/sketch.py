@@ -18,7 +18,7 @@ from dpbandits._cells import UNREADABLE, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, integer
 from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
-from dpbandits.tables.columns import Categories, Column, Range
+from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.dates import DateRange
 from dpbandits.tables.description import section_of, written
 from dpbandits.tables.files import DELIMITERS, LARGEST_COLUMNS, check_size
@@ -63,6 +63,23 @@ _TAIL = """
 # low = 0
 # high = 1
 """
+
+_LOG_OF_ACTIONS = """
+# [user]                     # without it every row is another user's, which is not checked
+# column = "person"          # column that identifies the row's user
+# rows = 1                   # public contribution bound: most rows of a user
+
+# A column that [log] names is no context: remove its section above. Say how the actions were drawn:
+# density or propensity, each with the name of a column, or "uniform".
+# [log]
+# reward = "bought"
+# low = 0
+# high = 1
+# density = "density"
+"""
+
+_STEPS = (21, 11, 5)
+"""Number of steps of a range that is chosen, with one, two and three such ranges."""
 
 
 def read_sample(path: str, rows: int) -> dict[str, list[object]]:
@@ -131,15 +148,18 @@ def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
         raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
 
 
-def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
+def sketched(columns: Mapping[str, Sequence[object]], *, path: str, actions: Sequence[str] = ()) -> str:
     r"""Return the text of a TOML file that describes a table, from public rows of it.
 
     Args:
         columns: Cells of the public rows, by column name.
         path: Path of the table to write into the file.
+        actions: Names of up to three columns with numbers or categories that were chosen, such as a price.
+            They become the section [actions].
 
     Raises:
         InvalidData: There is no column or no row.
+        InvalidParameter: A name of `actions` is no column, or its cells are neither numbers nor categories.
 
     Example:
         >>> text = sketched({"age": ["31", "58"], "region": ["north", "NA"]}, path="people.csv")
@@ -150,14 +170,42 @@ def sketched(columns: Mapping[str, Sequence[object]], *, path: str) -> str:
     if not rows:
         raise InvalidData("the sample has no rows")
     parts = [_HEAD.format(rows=rows, path=written(path))]
+    if unknown := [name for name in actions if name not in columns]:
+        raise InvalidParameter(f"actions: {unknown} are no columns of the table")
     for name, cells in columns.items():
+        if name in actions:
+            continue
         declared = _declared(cells)
         parts.append(
             f"# {written(name)}: {declared}, left out\n"
             if isinstance(declared, str)
             else section_of(name, declared) + "\n"
         )
-    return "\n".join(parts) + _TAIL
+    if not actions:
+        return "\n".join(parts) + _TAIL
+    chosen = _chosen({name: columns[name] for name in actions})
+    parts += [section_of(name, column, within="actions.columns") + "\n" for name, column in chosen.items()]
+    return "\n".join(parts) + _LOG_OF_ACTIONS
+
+
+def _chosen(columns: Mapping[str, Sequence[object]]) -> dict[str, Column]:
+    """Return columns of actions that fit the cells: ranges with steps, ordered numbers, or categories."""
+    if len(columns) > len(_STEPS):
+        raise InvalidParameter(f"actions: expected at most {len(_STEPS)} columns, got {len(columns)}")
+    found: dict[str, Column] = {}
+    for name, cells in columns.items():
+        one = _declared([cell for cell in cells if not is_missing(cell)])
+        if isinstance(one, Categories) and all(type(value) is int for value in one.values):
+            one = Ordered(one.values)
+        if not isinstance(one, Range | Ordered | Categories):
+            why = one if isinstance(one, str) else "dates"
+            raise InvalidParameter(f"actions: {name!r} has neither numbers nor few categories ({why})")
+        found[name] = one
+    steps = _STEPS[max(0, sum(isinstance(one, Range) for one in found.values()) - 1)]
+    return {
+        name: Range(one.low, one.high, steps=steps) if isinstance(one, Range) else one
+        for name, one in found.items()
+    }
 
 
 def _declared(cells: Sequence[object]) -> Column | str:

@@ -203,7 +203,12 @@ def test_a_table_is_read_from_a_file_and_from_a_frame_with_labels_as_index(tmp_p
     ("table", "error", "said"),
     [
         ({"product": ["a", "b"], "kind": ["tea", "mug"]}, InvalidData, "lacks the columns"),
-        ({"product": ["a", "b"], "kind": ["tea", "tram"], "price": [1, 2]}, InvalidData, "kind"),
+        (
+            {"product": ["a", "b"], "kind": ["tea", "tram"], "price": [1, 2]},
+            InvalidData,
+            "'kind'.*row 2, that of 'b'",
+        ),
+        ({"product": ["a", "b"], "kind": ["tea", "mug"], "price": [1, None]}, InvalidData, "'price'.*'b'"),
         ({"product": ["a", "a"], "kind": ["tea", "mug"], "price": [1, 2]}, InvalidParameter, "same value"),
         ({"product": ["a"], "kind": ["tea"], "price": [1]}, InvalidParameter, "2 to"),
         ([{"product": "a"}], InvalidData, "list of dictionaries"),

@@ -713,7 +713,7 @@ def _moved_in_a_vector(
     people = {name: np.zeros(_ARMS, dtype=np.int64) for name in policy.contexts.names}
     rows.learn(people, own.tolist(), np.full(_ARMS, float(world)))
     released = mechanism.release(rows.cells.sums[-1]).astype(np.float64)
-    moved, _ = mechanism.places(np.zeros((_ARMS, columns), dtype=np.int64), own)
+    moved, *_ = mechanism.places(np.zeros((_ARMS, columns), dtype=np.int64), own)
     widths = 0.5 * REWARD_UNIT * released[moved]
     return np.asarray(widths.sum(axis=1)[:, None] / policy.diagnostics()["sum_noise_sd"] ** 2)
 

@@ -10,30 +10,35 @@ The law across actions is joint and smooth, as in `dpbandits.central.marginals.a
 - Rows with propensities: p is the chance with which the row's step was drawn, and w = 1/K.
 - Rows whose actions were drawn evenly: w/p = 1.
 
-The row adds the integer
+Let D be the largest |r - b|, and W = B/D the largest weight. With U = 2^20, the row adds three kinds of
+integers:
 
-    round(U clip((w/p) (r - b)/B, -1, 1)),  U = 2^20,
+- round(U clip(min(w/p, W) (r - b)/B, -1, 1)) to one entry of each of q tables: the cell of its context, in
+  the row of its action's bin;
+- with densities or propensities, round(V min(w/p, W)/W) to the entry of its action's bin in the table of
+  weights, for a public integer V <= U (`WEIGHT_SHARE`);
+- U to one entry of each of t tables of counts. Counts are not weighted: they count contexts, and the law of
+  contexts does not depend on the actions.
 
-to one entry of each of q tables: the cell of its context, in the row of its action's bin. It adds U to one
-entry of each of t tables of counts. Counts are not weighted: they count contexts, and the law of contexts
-does not depend on the actions.
+**Sensitivity.** The integers of a row are at most U, V and U in size, whatever its density. A row whose
+density is missing, not positive or not finite cannot be read and adds nothing. The row's density, action and
+context decide its entries, and those of no other row. The proof of `dpbandits.central.logged.tables` uses
+nothing else. So the sensitivities are 2 (q U + V) k for sums and weights, and 2 t k for counts, in L1. They
+do not depend on the numbers of bins and actions. It is assumed that no density was estimated from the log,
+as one row would then change others; the statement lists this.
 
-**Sensitivity.** The integer of a row is at most U in size, whatever its density. A row whose density is
-missing, not positive or not finite cannot be read and adds nothing. The row's density, action and context
-decide its entries, and those of no other row. The proof of `dpbandits.central.logged.tables` uses nothing
-else. So the sensitivities are 2 q U k and 2 t k in L1, whatever the numbers of bins and actions. It is
-assumed that no density was estimated from the log, as one row would then change others; the statement lists
-this.
-
-**Expectation.** Before clipping, a cell's sum is in expectation the number of its users times the mean of
-r - b under evenly drawn actions of the bin, for every positive density. Clipping pulls weights above B over
-the largest |r - b| towards zero: a bias, and never a loss of privacy.
+**Expectation.** Let n be the number of users in a cell, e the even share of a bin of actions, and m the mean
+of r - b under evenly drawn actions of the bin. Without a largest weight, the cell's sum is n e m in
+expectation, for every positive density. With it, the sum is n e s m if actions of the bin were drawn with
+one density. Here s = min(1, W p/w), and the bin's entry in the table of weights is s in expectation, times
+the number of all users, e and V/W. So s is estimated from that table (`_seen`). Without this, a bin of rarely
+logged actions would be pulled towards b. A density that also varies with the context leaves a bias.
 
 A number between steps counts as the nearer step. Where numbers are drawn evenly from a `Range`, half as many
 are nearest to its first or last step, which the reading takes into account (`Actions.even_shares`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -43,11 +48,14 @@ from numpy.typing import NDArray
 from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.logged.calibration import ExpectedError
+from dpbandits.central.logged.rows import reference_of
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import (
     BIAS,
     EXPECTED_DRAWS,
     EXPECTED_SHARE,
+    LEAST_ROWS,
+    SURE,
     WIDER,
     TableRelease,
     expected_loss,
@@ -90,11 +98,21 @@ UNSAID = (
 )
 """Error for actions without this declaration."""
 
-WEIGHTED_BOUND = 3.0
+WEIGHTED_BOUND = 2.0
 """Default clipping bound of weighted rewards, in units of the largest |reward - reference|.
 
-Rows are not clipped whose action was at least a third as likely as under even draws. It was chosen in short
-trials on other worlds and seeds than those reported; see `reproduction/studies/prices_logs.py`.
+Rows are not clipped whose action was at least half as likely as under even draws. It was chosen among numbers
+from 1 to 8, on worlds and seeds of its own: `python -m reproduction.studies.prices_logs --only bounds`.
+"""
+
+WEIGHT_SHARE = 8
+"""Number by which the units of all reward tables together are divided for a row's entry V in the table of
+weights. V is at most U. The table then adds an eighth to Laplace noise, and less to Gaussian noise.
+"""
+
+FEW_ROWS, FEW_DEVIATIONS = 100.0, 2.0
+"""A bin of actions has few rows if the released sum of its weights is below the first number. It also has few
+if the sum is below the second number of deviations of its noise.
 """
 
 STEPS = 35
@@ -105,6 +123,9 @@ LEAST = 1e-12
 
 SQUARES = 12
 """Number of matrices of the joint weights in memory at the same time."""
+
+
+_UNITS = round(1.0 / REWARD_UNIT)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,6 +154,12 @@ class ActionTableRelease(TableRelease):
     def even(self) -> FloatArray:
         """Shares (K,) of the actions if they are drawn evenly."""
         return self.actions.even_shares(between=self._between)
+
+    def weight_units(self, groups: int) -> int:
+        """Return the largest entry V of a row in the table of weights, 0 if all weights are one."""
+        if self.logged not in ("propensities", "densities"):
+            return 0
+        return _UNITS * min(groups, WEIGHT_SHARE) // WEIGHT_SHARE
 
     @property
     def _between(self) -> bool:
@@ -207,9 +234,15 @@ class ActionTableRelease(TableRelease):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the result of `learned`: mean and factor of the joint weights, and cuts."""
+        """Shapes of the result of `learned`: mean and factor of the joint weights, cuts, and weights of rows.
+
+        The last array has a column for each bin of actions. The first row is the released sum of the weights
+        of logged rows in the bin. The second is the share of users to whom an action of the bin is
+        recommended.
+        """
         weights = self.across.n_weights
-        return (weights,), (weights, weights), (sum(self.base.effects.ordered), BINS - 1)
+        found = (weights,), (weights, weights), (sum(self.base.effects.ordered), BINS - 1)
+        return (*found, (2, self.n_rows)) if self.n_weighed else found
 
     def _posterior(self, mean: FloatArray, factor: FloatArray, features: Any) -> EffectPosterior:
         ratio = features.ratio
@@ -220,19 +253,19 @@ class ActionTableRelease(TableRelease):
             features=features,
         )
 
-    def _read(
-        self, released: IntArray, cut: Any, reference: float, unit: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and factor of the joint weights, with deviations that cover bias.
+    def _read(self, released: IntArray, cut: Any, reference: float, unit: float) -> tuple[FloatArray, ...]:
+        """Return mean and factor of the joint weights, with deviations that cover bias, and weights of rows.
 
-        If the release does not show that deciding by context pays, the function is replaced by its average
-        over users, as it is online.
+        The last array is there with `n_weighed`; see `shapes`. If the release does not show that deciding by
+        context pays, the function is replaced by its average over users, as it is online.
         """
         sums, people, counts, sample = self._told(released, cut, unit)
         centre = (reference - self.reward_range.middle) / self.reward_range.width
         alone = released[self._end_of_sums - self.n_alone : self._end_of_sums] * (REWARD_UNIT * unit)
+        weighed = self._weighed(released, reference)
+        seen = self._seen(weighed, reference, people)
         told = self._heard(sums, alone)
-        evidence = self._evidence(told, sample, counts.share_sd, people=people, centre=centre)
+        evidence = self._evidence(told, sample, counts.share_sd, people=people, centre=centre, seen=seen)
         law = ActionWeights.fitted(self.across, *evidence, self.across.prior, steps=STEPS)
         belief = ActionBelief(
             counts=counts,
@@ -250,7 +283,52 @@ class ActionTableRelease(TableRelease):
         covariance = WIDER**2 * law.factor @ law.factor.T
         # Effects outside the model count as an unknown constant, whose weight comes first.
         covariance[0, 0] += BIAS**2
-        return law.mean, np.asarray(np.linalg.cholesky(covariance + LEAST * np.eye(len(covariance))))
+        factor = np.asarray(np.linalg.cholesky(covariance + LEAST * np.eye(len(covariance))))
+        if not self.n_weighed:
+            return law.mean, factor
+        shares = replace(belief, mean=self.across.of_actions(law.mean)).recommended()
+        told = np.bincount(self.row_of, weights=shares, minlength=self.n_rows)
+        return law.mean, factor, np.stack([weighed, told])
+
+    def _weighed(self, released: IntArray, reference: float) -> FloatArray:
+        """Return the noisy sums of the weights of logged rows, by bin of actions; () if there are none."""
+        start = self._end_of_sums
+        return np.asarray(released[start : start + self.n_weighed] * self._weight_step(reference))
+
+    def _weight_step(self, reference: float) -> float:
+        """Return the weight of a row that one unit of the table of weights stands for."""
+        largest = self.bound / reference_of(reference, self.reward_range)[1]
+        return largest / max(1, self.weight_units(len(self.design.groups)))
+
+    def _weight_sd(self, reference: float) -> float:
+        """Return the deviation of the noise in the sum of a bin's weights."""
+        return float(np.sqrt(self.sum_variance)) / self._unit * _UNITS * self._weight_step(reference)
+
+    def _seen(self, weighed: FloatArray, reference: float, people: float) -> FloatArray:
+        """Return the share s (K,) of the weight of every action that remains after clipping; see the module.
+
+        It is one unless the release contradicts that, by `SURE` deviations of noise and weights.
+
+        Args:
+            weighed: Noisy sums of weights by bin of actions.
+            reference: Public reference.
+            people: Number of logged rows.
+        """
+        if not len(weighed):
+            return np.ones(len(self.row_of))
+        even = people * np.bincount(self.row_of, weights=self.even)
+        largest = self.bound / reference_of(reference, self.reward_range)[1]
+        sd = np.sqrt(self._weight_sd(reference) ** 2 + largest * even)
+        found = np.where(weighed > even - SURE * sd, 1.0, np.maximum(weighed / even, LEAST_ROWS))
+        return np.asarray(found[self.row_of])
+
+    def few_rows(self, learned: tuple[FloatArray, ...], reference: float) -> dict[str, float] | None:
+        """Return the share of recommendations among actions of which the log has few rows; see `FEW_ROWS`."""
+        if not self.n_weighed:
+            return None
+        weighed, told = learned[-1]
+        least = max(FEW_ROWS, FEW_DEVIATIONS * self._weight_sd(reference))
+        return {"few_rows": least, "recommended_with_few_rows": float(told[weighed < least].sum())}
 
     def expected_error(self) -> ExpectedError:
         """Return the expected loss, in units of the value, on random functions; no data is used.
@@ -262,7 +340,8 @@ class ActionTableRelease(TableRelease):
         levels = self._expected_levels()
         sample = WeightedPeople(levels, np.full(len(levels), 1.0 / len(levels)))
         told = self._heard(np.zeros((self.n_rows, self.design.n_cells)), np.zeros(self.n_alone))
-        precision, _ = self._evidence(told, sample, 0.0, people=self.horizon, centre=0.0)
+        seen = np.ones(len(self.row_of))
+        precision, _ = self._evidence(told, sample, 0.0, people=self.horizon, centre=0.0, seen=seen)
         prior = EXPECTED_SHARE * across.prior
         factor = ActionWeights.of(across, precision, np.zeros(across.n_weights), prior).factor
         normals = coins.normal("usca/expected-tables", 0, EXPECTED_DRAWS, 2 * across.n_weights)
@@ -284,10 +363,20 @@ class ActionTableRelease(TableRelease):
         return Heard(self.horizon, self.design, sums, sd, np.zeros(0), 0.0, alone=own)
 
     def _evidence(
-        self, told: Heard, sample: WeightedPeople, share_sd: float, *, people: float, centre: float
+        self,
+        told: Heard,
+        sample: WeightedPeople,
+        share_sd: float,
+        *,
+        people: float,
+        centre: float,
+        seen: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return precision and shift of the weights, from sums of reward - 1/2 - `centre` in widths."""
-        given = people * sample.weights[:, None] * self.even
+        """Return precision and shift of the weights, from sums of reward - 1/2 - `centre` in widths.
+
+        `seen` (K,) is the share of the weight of every action's rows that clipping leaves.
+        """
+        given = people * sample.weights[:, None] * (self.even * seen)
         effects = self.base.effects
         reader = ActionReader(self.across, Law(effects.sizes, effects.ordered), self._rule)
         bins = reader.bin_sums(

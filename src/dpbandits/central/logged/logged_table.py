@@ -760,7 +760,8 @@ class PublishedTable:
         if self.grid is not None:
             coded = self.grid.located({name: table[name] for name in self.action_kinds}, between=between)
             if (coded < 0).any():
-                raise InvalidData("the log has actions that are no step of the grid, or outside its range")
+                named = list(self.action_kinds)
+                raise InvalidData(f"the log has actions in {named} that are no step, or outside the range")
             return coded
         if self.action is None:  # only with a grid; for type checkers
             raise InvalidData("the function has no action column")

@@ -89,8 +89,10 @@ ReleaseName = Literal["features", "marginals"]
 """Name of a kind of release of `publish()`; see `ExploreTuning.release`."""
 
 _ANSWER_STREAM = 7_000
-_RELEASED = ("released_mean", "released_sd", "released_cuts")
-"""Names of the arrays of a saved release; a release of features has the first two."""
+_RELEASED = ("released_mean", "released_sd", "released_cuts", "released_rows")
+"""Names of the arrays of a saved release; a release of features has the first two, and the last one is there
+for logged actions with weights.
+"""
 
 
 @dataclass(frozen=True)
@@ -444,7 +446,12 @@ class ExploreThenCommit(KeptPolicy):
         return int(self.calibration.budget.answers) - self._answered
 
     def diagnostics(self) -> dict[str, Any]:
-        """Return public numbers about plans, noise and progress."""
+        """Return public numbers about plans, noise and progress.
+
+        After a release from logged actions with weights, `recommended_with_few_rows` is the share of users to
+        whom an action is recommended of which the log has few rows: the weights of the rows in its bin add up
+        to less than `few_rows`. Both numbers are computed from the release.
+        """
         return {
             "policy": self.kind,
             "release": self.tuning.release,
@@ -455,7 +462,15 @@ class ExploreThenCommit(KeptPolicy):
             "answers_left": self.remaining_answers,
             "published": self._released is not None,
             **self.calibration.diagnostics(),
+            **self._few_rows(),
         }
+
+    def _few_rows(self) -> dict[str, float]:
+        """Return what the release says about recommended actions of which the log has few rows."""
+        release = self.calibration.release
+        if self._released is None or not isinstance(release, TableRelease):
+            return {}
+        return release.few_rows(self._released, self.unsafe_rules.reference) or {}
 
     # -- learning -----------------------------------------------------------------------------------
 
@@ -599,7 +614,7 @@ class ExploreThenCommit(KeptPolicy):
                 )
         self._holder.commit()  # before returning anything computed from it; a failed commit is repeated
         if isinstance(mechanism, TableRelease):
-            return mechanism.published(self._released, self.guarantee)
+            return mechanism.published(self._released, self.guarantee, reference=self.unsafe_rules.reference)
         mean, sd, *_ = self._released
         return PublishedCells(
             actions=self.actions,

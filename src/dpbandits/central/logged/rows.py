@@ -149,8 +149,10 @@ class RowRules(ABC):
 
     def weighted(
         self, count: int, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
-    ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return action cells (n,), weighted rewards (n,) in units of the bound, and a mask of readable rows.
+    ) -> tuple[IntArray, FloatArray, BoolArray, FloatArray]:
+        """Return action cells (n,), weighted rewards (n,) in units of the bound, a mask, and weights (n,).
+
+        The mask is True for readable rows. All other rows have reward and weight zero.
 
         Args:
             count: Number of contexts.
@@ -168,11 +170,17 @@ class RowRules(ABC):
         readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= most)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scaled: FloatArray = (values - self.reference) / self.bound
+            weights = np.ones(count)
             if propensities is not None:
-                weights = even / chances
+                weights = self._clipped(even / chances)
                 # avoids NaN: a weight may be as large as float64 allows, and zero times it is zero
                 scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
-        return action_cells, np.where(readable, scaled, 0.0), np.asarray(readable)
+        scaled, weights = np.where(readable, scaled, 0.0), np.where(readable, weights, 0.0)
+        return action_cells, scaled, np.asarray(readable), weights
+
+    def _clipped(self, weights: FloatArray) -> FloatArray:
+        """Return the weights (n,) by which rewards are multiplied."""
+        return weights
 
     def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
         """Return the propensity of actions in cells (n,) if all were drawn evenly, and the largest one."""
@@ -209,7 +217,7 @@ class CellRules(RowRules):
         else:
             found = self.menu.points(contexts)
         places = self.contexts.find(self.contexts.rows(found, name="contexts"))
-        chosen, scaled, readable = self.weighted(len(places), actions, rewards, propensities)
+        chosen, scaled, readable, _ = self.weighted(len(places), actions, rewards, propensities)
         readable &= places >= 0
         cells = np.where(readable, chosen * self.contexts.size + places, 0)
         return cells, np.where(readable, scaled, 0.0), readable

@@ -15,6 +15,9 @@ tables of counts. A row that cannot be read adds nothing.
 - Rewards: tables may share columns (`PAIRED_NOISE`, a public choice). A row is still in one cell of each.
 - Levels: rows are summed in many fine levels of a range. The release merges them into the levels of the
   tables.
+- Weights, for actions with propensities alone: there is one table of weights, which
+  `dpbandits.central.logged.action_tables` describes. A row adds at most an integer V <= U to one of its
+  entries. V is 0 if there is no such table.
 - Propensities are part of the row. The contribution to a reward table is at most U in size for every
   propensity, so sensitivities do not depend on propensities. (A wrong propensity causes bias, and so does a
   propensity so small that rewards are clipped.)
@@ -23,37 +26,38 @@ tables of counts. A row that cannot be read adds nothing.
 this user's rows that count may differ; let b be the larger number, b <= k. Then at most b rows leave the log
 and at most b enter: the user's own, and rows of others that cross the end of the horizon.
 
-- A row that leaves, or enters, changes the sums by at most q U in L1, and the counts by t in L1.
+- A row that leaves, or enters, changes sums and weights by at most q U + V in L1, and counts by t in L1.
 - A pair of a leaving and an entering row changes the counts by at most sqrt(2 t) in L2.
 
 In total the sensitivities are
 
-    sums: 2 q U k in L1;    counts: 2 t k in L1 and sqrt(2 t) k in L2.
+    sums and weights: 2 (q U + V) k in L1;    counts: 2 t k in L1 and sqrt(2 t) k in L2.
 
 The entries of a table are disjoint cells. Merging cells in any way changes none of these bounds: a row still
 adds to one entry of each table.
 
-The same rows change sums and counts together, counts times an integer W, by at most k sqrt(4 q U^2 + 2 t W^2)
-in L2: `VectorNoise` has the derivation.
+The same rows change sums, weights and counts together, counts times an integer W, by at most
+k sqrt(4 q U^2 + 2 t W^2 + 2 V^2) in L2: `VectorNoise` has the derivation.
 
 **Noise and promise.** There are two laws. The one with less noise on the sums is used. This is a public
 choice, which depends only on q, epsilon, delta and the noise source. The certificates differ, so a cost must
 be that of this q, which follows from columns, arms, horizon, reward range and bound.
 
-*Laplace.* Discrete Laplace noise of rate epsilon_v/(2 q U k) on the sums; on the counts discrete
-Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 t) k at (epsilon_x, delta):
-`dpbandits.central.marginals.noise`. Both are independent, and epsilon_v + epsilon_x <= epsilon.
+*Laplace.* Discrete Laplace noise of rate epsilon_v/(2 (q U + V) k) on sums and weights; on the counts
+discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 t) k at
+(epsilon_x, delta): `dpbandits.central.marginals.noise`. Both are independent, and epsilon_v + epsilon_x <=
+epsilon.
 
 *Gaussian*, with delta above 0. Noise on sums and counts as one vector, calibrated to its L2 sensitivity at
 (epsilon, delta). Its deviation grows with sqrt(q), and that of Laplace noise with q.
 
 **Order.** The counts of each single column are released first, in all fine levels. They determine the levels
-of ranges in all other tables (`ends_of`), with more levels where there are more users. The sums and the
-counts of pairs are released second, in these levels. So the second part is a query that depends on the first
-release and on nothing else of the data. Given any first release, the L1 bounds of both parts of the counts
-are 2 d k and 2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t - d)/t in
-them, which adds up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both parts add up
-to the square of the whole on every path, for counts alone as for counts and sums in one vector.
+of ranges in all other tables (`ends_of`), with more levels where there are more users. The sums, the weights
+and the counts of pairs are released second, in these levels. So the second part is a query that depends on
+the first release and on nothing else of the data. Given any first release, the L1 bounds of both parts of the
+counts are 2 d k and 2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t -
+d)/t in them, which adds up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both
+parts add up to the square of the whole on every path, for counts alone as for counts and sums in one vector.
 `dpbandits.privacy.noise` states what that certifies, also for releases that depend on earlier ones. The
 certificate counts the entries that a user's rows change, at most 2 k in each table on every path.
 
@@ -81,7 +85,7 @@ from dpbandits.central.logged.calibration import (
     NothingToLearn,
 )
 from dpbandits.central.logged.estimator import Plan
-from dpbandits.central.logged.rows import RowRules
+from dpbandits.central.logged.rows import RowRules, reference_of
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, EffectPosterior
 from dpbandits.central.marginals.noise import TableNoise, VectorNoise
@@ -225,6 +229,26 @@ class TableRelease:
         if isinstance(self.shares, TableNoise):
             self.shares.sum_rate(self.sensitivity)
 
+    def weight_units(self, groups: int) -> int:
+        """Return the largest entry V of a row in the table of weights, for a number of reward tables.
+
+        It is 0 if no weights are released.
+        """
+        return 0
+
+    @property
+    def n_weighed(self) -> int:
+        """Number of entries of the table of weights: one for each row of the reward tables, or 0."""
+        return self.n_rows if self.weight_units(1) else 0
+
+    @property
+    def caps(self) -> IntArray:
+        """Largest size of a row's contribution to every entry, shape (1, size)."""
+        caps = np.full((1, self.size), _UNITS, dtype=np.int64)
+        start = self._entries(self.fine, self.design)[0]
+        caps[:, start : start + self.n_weighed] = self.weight_units(len(self.design.groups))
+        return caps
+
     @property
     def functions(self) -> list[str]:
         """Names of the public functions of actions that are applied to releases."""
@@ -277,10 +301,16 @@ class TableRelease:
 
     def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
         tables = len(law.tables)
-        cells = self.n_rows * MOST_PAIRED + self.n_alone + self._most_counted(law)
-        entries = self._touched(cells, groups + tables)
+        weighed = self.n_weighed
+        entries = self.n_rows * MOST_PAIRED + self.n_alone + weighed + self._most_counted(law)
         return VectorNoise.planned(
-            self.privacy, self.noise, units=_UNITS, sums=groups, counts=tables, entries=entries
+            self.privacy,
+            self.noise,
+            units=_UNITS,
+            sums=groups,
+            counts=tables,
+            entries=self._touched(entries, groups + tables + (weighed > 0)),
+            weights=self.weight_units(groups),
         )
 
     def _most_counted(self, law: Law) -> int:
@@ -307,8 +337,9 @@ class TableRelease:
         The squared sensitivity of a vector grows with the number of reward tables.
         """
         laplace, gaussian = self._laws
+        weights = self.weight_units(groups) / _UNITS
         groups = self._sums(groups)
-        scale = 2.0 * groups * self.privacy.rounds_per_user * self._unit / laplace.sum_epsilon
+        scale = 2.0 * (groups + weights) * self.privacy.rounds_per_user * self._unit / laplace.sum_epsilon
         alone = np.inf if gaussian is None else gaussian.sigma / _UNITS * self._unit
         return 2.0 * scale**2, groups * float(alone) ** 2
 
@@ -474,8 +505,8 @@ class TableRelease:
 
     @property
     def size(self) -> int:
-        """Number of entries of all sums and counts."""
-        return sum(self._entries(self.fine, self.design))
+        """Number of entries of all sums, weights and counts."""
+        return sum(self._entries(self.fine, self.design)) + self.n_weighed
 
     def levels(self, points: FloatArray) -> IntArray:
         """Return fine levels (n, d) of encoded contexts (n, d)."""
@@ -483,20 +514,26 @@ class TableRelease:
 
     @property
     def sensitivity(self) -> int:
-        """L1 sensitivity of the sums to one user's rows, in units of 1/U."""
-        return 2 * self._sums(len(self.design.groups)) * _UNITS * self.privacy.rounds_per_user
+        """L1 sensitivity of sums and weights to one user's rows, in units of 1/U."""
+        groups = len(self.design.groups)
+        moved = self._sums(groups) * _UNITS + self.weight_units(groups)
+        return 2 * moved * self.privacy.rounds_per_user
 
-    def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the entries (n, q) of sums and (n, t) of counts to which rows add, by level and arm.
+    def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the entries to which n rows add, by level and arm.
 
-        With a table of arms there are (n, q + 1) entries of sums.
+        Returns:
+            Entries (n, q) of sums, or (n, q + 1) with a table of arms; (n, 1) of weights, or (n, 0) if there
+            are none; and (n, t) of counts.
         """
         sums, counts = self._places
         end = self.n_rows * sums.n_cells
         found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)
         if self.n_alone:
             found = np.column_stack([found, end + arms])
-        return found, end + self.n_alone + counts.locate(levels)
+        end, weighed = end + self.n_alone, self.n_weighed
+        weights = end + self.row_of[arms][:, None][:, : min(1, weighed)]
+        return found, weights, end + weighed + counts.locate(levels)
 
     # -- the release ------------------------------------------------------------------------------
 
@@ -504,12 +541,13 @@ class TableRelease:
         """Return the tables with noise, given raw sums in units of 1/U and counts, (size,).
 
         Returns:
-            The sums in the cells of the design, those of every arm if there is such a table, the counts of
-            every single column in fine levels, and the counts of pairs.
+            The sums in the cells of the design, those of every arm if there is such a table, the weights, the
+            counts of every single column in fine levels, and the counts of pairs.
         """
         shares, rows, alone = self.shares, self.n_rows, sum(self.fine)
         ends, tables = self._entries(self.fine, self.design)[0], self.law.tables[len(self.fine) :]
-        counts = sums[ends:] // _UNITS  # numbers of users: every row added U
+        weights, counts = sums[ends : ends + self.n_weighed], sums[ends + self.n_weighed :] // _UNITS
+        # counts are numbers of users, as every row added U
         margins, none = counts[:alone], np.zeros(0, dtype=np.int64)
         if isinstance(shares, VectorNoise):
             margins = shares.released(none, margins, self.noise)
@@ -519,7 +557,7 @@ class TableRelease:
         own = [(group, tuple(self.design.bins[j] for j in group)) for group in self.design.groups]
         first = ends - self.n_alone
         rewards = self._together(sums[:first].reshape(rows, -1), own, levels).ravel()
-        rewards = np.append(rewards, sums[first:ends])
+        rewards = np.concatenate([rewards, sums[first:ends], weights])
         pairs = self._together(counts[None, alone:], [(one.columns, one.bins) for one in tables], levels)[0]
         if isinstance(shares, VectorNoise):
             rest = shares.released(rewards, pairs, self.noise)
@@ -589,19 +627,31 @@ class TableRelease:
             released: Result of `release`.
             reference, bound: Reference and bound with which rows were summed.
         """
-        cut = self._cut(released[self._end_of_sums :][: sum(self.fine)])
-        mean, factor = self._read(released, cut, reference, bound / self.reward_range.width)
+        ends = self._end_of_sums + self.n_weighed
+        cut = self._cut(released[ends : ends + sum(self.fine)])
+        mean, factor, *more = self._read(released, cut, reference, bound / self.reward_range.width)
         ordered = zip(cut.ends, self.fine, self.base.effects.ordered, strict=True)
         cuts = [ends / size for ends, size, is_range in ordered if is_range]
-        return mean, factor, np.array(cuts).reshape(-1, BINS - 1)
+        return mean, factor, np.array(cuts).reshape(-1, BINS - 1), *more
 
-    def published(self, learned: tuple[FloatArray, ...], guarantee: Guarantee) -> PublishedPosterior:
+    def few_rows(self, learned: tuple[FloatArray, ...], reference: float) -> dict[str, float] | None:
+        """Return what the result of `learned` says about rarely logged actions; None if it says nothing."""
+        return None
+
+    def published(
+        self, learned: tuple[FloatArray, ...], guarantee: Guarantee, *, reference: float
+    ) -> PublishedPosterior:
         """Return the result of `learned` as a published function.
+
+        Args:
+            learned: Result of `learned`.
+            guarantee: Guarantee of the release.
+            reference: Reference with which rows were summed.
 
         Raises:
             InvalidParameter: The cuts are invalid.
         """
-        mean, factor, cuts = learned
+        mean, factor, cuts, *_ = learned
         base = self.base
         if self.fine != base.effects.sizes:
             left = iter(cuts.tolist())
@@ -616,6 +666,7 @@ class TableRelease:
             posterior=self._posterior(mean, factor, features),
             weight_variance=features.scale**2,
             guarantee=guarantee,
+            few_rows=self.few_rows(learned, reference),
         )
 
     def _posterior(self, mean: FloatArray, factor: FloatArray, features: Any) -> EffectPosterior:
@@ -632,7 +683,8 @@ class TableRelease:
         rows, cells, effects = self.n_rows, self.design.n_cells, self.base.effects
         sums = released[: rows * cells].reshape(rows, cells) * (REWARD_UNIT * unit)
         columns = len(self.fine)
-        counted = self._apart(released[self._end_of_sums :], (*self.fine, *self.law.cells[columns:]))
+        ends = self._end_of_sums + self.n_weighed
+        counted = self._apart(released[ends:], (*self.fine, *self.law.cells[columns:]))
         counts = np.concatenate([*cut.sums, *counted[columns:]])
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every column is sampled evenly
@@ -646,9 +698,7 @@ class TableRelease:
         """Number of entries of all sums in a release."""
         return self.n_rows * self.design.n_cells + self.n_alone
 
-    def _read(
-        self, released: IntArray, cut: "_Cut", reference: float, unit: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def _read(self, released: IntArray, cut: "_Cut", reference: float, unit: float) -> tuple[FloatArray, ...]:
         """Return mean and factor of every arm's weights, with deviations that cover bias."""
         cells, effects = self.design.n_cells, self.base.effects
         sums, rows, _, sample = self._told(released, cut, unit)
@@ -757,7 +807,7 @@ class TableRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Return levels and arm (n, d + 1), increments of sums and counts (n, 2), and readable rows (n,).
+        """Return levels and arm (n, d + 1), increments of sums, weights and counts (n, 3), and readable rows.
 
         Raises:
             InvalidData: As in the base class, or propensities do not fit what is declared about the log.
@@ -765,11 +815,20 @@ class TableRules(RowRules):
         self.tables.check_weights(given=propensities is not None)
         points = self.tables.menu.points(contexts)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
-        chosen, scaled, valued = self.weighted(len(points), actions, rewards, propensities)
+        chosen, scaled, valued, weights = self.weighted(len(points), actions, rewards, propensities)
         levels = self.tables.levels(np.where(known[:, None], points, 0.0))
         readable: BoolArray = np.asarray(valued & known)
-        added = np.column_stack([np.where(readable, scaled, 0.0), np.where(readable, 1.0, 0.0)])
+        share = self.tables.weight_units(len(self.tables.design.groups)) / _UNITS / self._largest
+        added = np.where(readable[:, None], np.column_stack([scaled, share * weights, readable]), 0.0)
         return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable
+
+    @property
+    def _largest(self) -> float:
+        """Weight of a row at which the largest |reward - reference| reaches the bound."""
+        return self.bound / reference_of(self.reference, self.reward_range)[1]
+
+    def _clipped(self, weights: FloatArray) -> FloatArray:
+        return np.minimum(weights, self._largest) if self.tables.n_weighed else weights
 
     def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
         return self.tables.even_propensity(cells)
@@ -778,10 +837,9 @@ class TableRules(RowRules):
         return self.tables.codes(actions)
 
     def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return entries (n, q + t), one in every table, and the value that is added to each."""
-        sums, counts = self.tables.places(cells[:, :-1], cells[:, -1])
-        added = np.repeat(values, [sums.shape[1], counts.shape[1]], axis=1)
-        return np.hstack([sums, counts]), added
+        """Return entries (n, e), one in each of e tables, and the value that is added to each."""
+        places = self.tables.places(cells[:, :-1], cells[:, -1])
+        return np.hstack(places), np.repeat(values, [one.shape[1] for one in places], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -808,8 +866,7 @@ class TableCalibration:
         """
         privacy, rows = release.privacy, release.horizon
         warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
-        caps = np.full((1, release.size), _UNITS, dtype=np.int64)
-        found = cls(Budget(privacy.epsilon, 0.0, 0), release, caps)
+        found = cls(Budget(privacy.epsilon, 0.0, 0), release, release.caps)
         expected = found.expected_errors()["publish"]
         if expected.share > NOTHING_TO_LEARN:
             warnings.warn(
@@ -845,9 +902,9 @@ class TableCalibration:
         with reading("the saved tables", CorruptState):
             given = Design.of_array(self.release.base.effects.sizes, design)
         release = replace(self.release, given=given)
-        if not given.fits(MOST_PAIRED) or caps.shape != (1, release.size) or not (caps == _UNITS).all():
+        if not given.fits(MOST_PAIRED) or not np.array_equal(caps, release.caps):
             raise CorruptState("the saved tables contradict the saved configuration")
-        return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
+        return replace(self, release=release, caps=release.caps)
 
     def expected_errors(self) -> dict[str, ExpectedError]:
         """Return the expected loss, in reward units, on random functions; no data is used."""

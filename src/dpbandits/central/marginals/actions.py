@@ -177,6 +177,13 @@ class ActionBelief(Belief):
             found[number] = weights @ (values[rows, best] - (even * values).sum(axis=1))
         return found
 
+    def recommended(self) -> FloatArray:
+        """Return the share of users (K,) for whom each action has the highest value of the mean outcome."""
+        phi, weights, allowed = self._people()
+        best = self.rule.masked(self.rule.values(phi @ self.mean.T), allowed).argmax(axis=1)
+        shares = np.bincount(best, weights=weights, minlength=len(self.mean))
+        return np.asarray(shares, dtype=np.float64)
+
     def widened(self) -> "ActionBelief":
         """Return the belief with its window widened after a release.
 

@@ -225,8 +225,12 @@ class VectorNoise:
       entries, each changes by at most U, which is sqrt(2) U in L2. So a table changes by at most 2 U in L2.
     - In a table of counts nothing changes, or two entries change by W: sqrt(2) W in L2.
 
-    The vector changes by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this
-    for k rows (triangle inequality). A row that enters or leaves changes it by less, sqrt(q U^2 + t W^2).
+    - There may be one table of weights, in which a row adds an integer from 0 to V to one entry. It changes
+      by at most V if both rows are in one entry, else by at most sqrt(2) V.
+
+    The vector changes by at most sqrt(4 q U^2 + 2 t W^2 + 2 V^2) for each row that is replaced, and by k
+    times this for k rows (triangle inequality). A row that enters or leaves changes it by less,
+    sqrt(q U^2 + t W^2 + V^2).
 
     Noise calibrated to this sensitivity is drawn once for every entry. This is also right if some tables are
     released first and determine the cells of the others. A row is in one cell of a table for any cells, and
@@ -251,7 +255,15 @@ class VectorNoise:
 
     @classmethod
     def planned(
-        cls, privacy: JointDP, noise: NoiseSource, *, units: int, sums: int, counts: int, entries: int
+        cls,
+        privacy: JointDP,
+        noise: NoiseSource,
+        *,
+        units: int,
+        sums: int,
+        counts: int,
+        entries: int,
+        weights: int = 0,
     ) -> "VectorNoise | None":
         """Return the noise that the promise needs; None if Gaussian noise cannot satisfy it.
 
@@ -262,12 +274,13 @@ class VectorNoise:
             sums: Number q of tables of sums.
             counts: Number t of tables of counts.
             entries: Bound on the number of entries of the vector that one user's rows can change.
+            weights: Largest entry V of a row in the table of weights; 0 if there is none.
         """
         if not 0.0 < privacy.delta or privacy.epsilon > LARGEST_EPSILON:
             return None
         share = CONTEXT_SQUARE / (1.0 - CONTEXT_SQUARE)
         weight = max(1, int(units * math.sqrt(2.0 * sums * share / counts)))
-        square = 4 * sums * units**2 + 2 * counts * weight**2
+        square = 4 * sums * units**2 + 2 * counts * weight**2 + 2 * weights**2
         sensitivity = math.sqrt(square) * privacy.rounds_per_user * (1.0 + 2.0**-40)
         try:
             sigma, proven = noise.gaussian_scale(sensitivity, privacy.epsilon, privacy.delta, draws=entries)

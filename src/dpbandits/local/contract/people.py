@@ -65,6 +65,14 @@ class DeviceMenu(Menu):
             return None, False
         return point, bool(np.isnan(inside).any())
 
+    def misnamed(self, context: Any) -> bool:
+        """Return True if a dict lacks a column and has a key that is none, as after a misspelling."""
+        try:
+            names, known = set(context.keys()), set(self.contexts.names)
+            return bool(names - known) and bool(known - names)
+        except Exception:  # noqa: BLE001 - as in `read`
+            return False
+
     @property
     def middle(self) -> FloatArray:
         """Encoded context (d,) that replaces a missing one.

@@ -5,6 +5,7 @@ library, as clients import it.
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._calls import worded
+from dpbandits._calls import caller_level, worded
 from dpbandits._checks import an, assign, integer
 from dpbandits._config import Configured
 from dpbandits._reading import config_type
@@ -21,7 +22,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box
 from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.errors import DPBanditsWarning, InvalidParameter, ProtocolError
 from dpbandits.local.contract.bins import BinLayout, Chooser, PublishedArms
 from dpbandits.local.contract.grid import (
     MOST_ASKED,
@@ -493,6 +494,14 @@ class CellReports(ReportProtocol[PublishedArms]):
             inside = np.clip(point, self.domain.low, self.domain.high)
             return inside, not np.array_equal(inside, point)
         read, clipped = self.menu.read(context)
+        if read is None and self.menu.misnamed(context):
+            # Keys are written by the app's programmer. The warning shows none of them, as an app could err.
+            warnings.warn(
+                f"a context has keys that are no columns, and counts as missing: the columns are "
+                f"{list(self.menu.contexts.names)}",
+                DPBanditsWarning,
+                stacklevel=caller_level(),
+            )
         return (None if read is None else self.menu.in_cube(read)), clipped
 
     def choose(

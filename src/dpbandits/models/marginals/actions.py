@@ -6,7 +6,7 @@ expected reward is
     1/2 + f(x, a),   f(x, a) = sum_{i, j} w_ij phi_i(x) psi_j(a).
 
 `MOST_WEIGHTS` bounds the number of products. Products with two columns of contexts are left out first. With
-many columns of contexts and actions from a table, those that vary least are left out too (`_important`).
+many columns of contexts, those that vary least are left out too (`_important`).
 
 With more than `MANY_COLUMNS` columns of contexts, the probability that a column matters is learned. If it
 does not, the weights of all its products are zero; see `dpbandits.models.marginals.inclusion`.
@@ -117,7 +117,7 @@ class ActionEffects:
         if self.basis.rows is not None and int(kept.sum()) > self._room:
             # More columns still: pairs of columns of products have an effect for all contexts alone.
             kept &= (own[:, None] == 0) | (other < 2)
-        if self.basis.rows is not None and self.effects.pairs == () and int(kept.sum()) > self._room:
+        if self.effects.pairs == () and int(kept.sum()) > self._room:
             kept = self._important(kept, (own[:, None] == 0) | (other == 0))
         i, j = np.nonzero(kept)
         return i, j
