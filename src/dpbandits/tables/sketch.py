@@ -196,7 +196,7 @@ def _chosen(columns: Mapping[str, Sequence[object]]) -> dict[str, Column]:
     for name, cells in columns.items():
         one = _declared([cell for cell in cells if not is_missing(cell)])
         if isinstance(one, Categories) and all(type(value) is int for value in one.values):
-            one = Ordered(one.values)
+            one = Ordered(tuple(float(value) for value in one.values))
         if not isinstance(one, Range | Ordered | Categories):
             why = one if isinstance(one, str) else "dates"
             raise InvalidParameter(f"actions: {name!r} has neither numbers nor few categories ({why})")

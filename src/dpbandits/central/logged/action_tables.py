@@ -287,8 +287,8 @@ class ActionTableRelease(TableRelease):
         if not self.n_weighed:
             return law.mean, factor
         shares = replace(belief, mean=self.across.of_actions(law.mean)).recommended()
-        told = np.bincount(self.row_of, weights=shares, minlength=self.n_rows)
-        return law.mean, factor, np.stack([weighed, told])
+        chosen = np.bincount(self.row_of, weights=shares, minlength=self.n_rows)
+        return law.mean, factor, np.stack([weighed, chosen])
 
     def _weighed(self, released: IntArray, reference: float) -> FloatArray:
         """Return the noisy sums of the weights of logged rows, by bin of actions; () if there are none."""
