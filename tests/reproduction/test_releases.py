@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from dpbandits.central.gp_bandit import CELL_BOXES
+from dpbandits.central.choice_of_kind import CELL_BOXES
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from reproduction.studies import releases
 

@@ -136,7 +136,7 @@ JUNK = [
     ("chance", 1.5),
     ("chance", "half"),
     ("person", None),
-    ("person", object()),
+    pytest.param("person", object(), id="person-object"),
 ]
 
 
