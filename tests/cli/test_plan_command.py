@@ -77,3 +77,31 @@ def test_what_is_missing_is_named(people, arguments, said):
     result = call(people, *arguments)
     assert result.exit_code != 0
     assert said in str(result.exception) + result.output
+
+
+def test_a_holdout_is_planned_without_a_file():
+    options = ["--holdout", 0.1, "--looks", 4, "--rate", 0.01, "--users", 100_000]
+    spoken = call(*options, "--half-width", 0.0025)
+    assert spoken.exit_code == 0
+    assert "plus or minus 0.0027 after the last look" in spoken.stdout
+    assert "A holdout of 15% of the users gives plus or minus 0.0025" in spoken.stdout
+    found = json.loads(call(*options, "--json").stdout)
+    assert found["half_width"] < found["always"]
+    assert found["smallest_share"] is None
+    more = json.loads(call(*options, "--metrics", 2, "--json").stdout)
+    assert more["half_width"] > found["half_width"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "people"),
+        (["--holdout", 0.1, "--rate", 0.01], "users"),
+        (["--half-width", 0.1, "--users", 500], "rate"),
+        (["--holdout", 0.9, "--rate", 0.01, "--users", 500], "share"),
+    ],
+)
+def test_what_a_holdout_lacks_is_named(arguments, said):
+    result = call(*arguments)
+    assert result.exit_code != 0
+    assert said in str(result.exception) + result.output

@@ -1,5 +1,6 @@
 """`dpbandits plan`: predicts the cost of privacy from public facts, before any data is collected."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,12 @@ _Numbers = str | None
 
 def plan(
     people: Annotated[
-        Path,
+        Path | None,
         Argument(
             help="TOML file with the columns and a section `plan` of known facts. A table that it names is "
-            "read only with --public."
+            "read only with --public. With --holdout or --half-width no file is read."
         ),
-    ],
+    ] = None,
     *,
     arms: Annotated[str | None, Option(help="Names of the arms, as a,b,c. Default: the file's.")] = None,
     users: Annotated[
@@ -96,6 +97,31 @@ def plan(
     cache: Annotated[
         Path | None, Option(help="File of finished simulations, for reuse by later runs. Default: none.")
     ] = None,
+    holdout: Annotated[
+        float | None,
+        Option(
+            help="Share of the users in the control group, from .01 to .5. The command then says how wide "
+            "the interval of policy minus control will be, and nothing else."
+        ),
+    ] = None,
+    half_width: Annotated[
+        float | None,
+        Option(help="Half width of that interval, in reward units: the command says which holdout it takes."),
+    ] = None,
+    looks: Annotated[int, Option(min=1, help="Number of looks at the comparison.")] = 4,
+    rate: Annotated[
+        float | None, Option(help="Expected share of yes among yes/no rewards, in (0, 1).")
+    ] = None,
+    sd: Annotated[
+        float | None,
+        Option(help="Expected standard deviation of rewards that are not yes/no, with --range."),
+    ] = None,
+    reward_range: Annotated[
+        str, Option("--range", help="Public range LOW:HIGH of the reward in the comparison.")
+    ] = "0:1",
+    metrics: Annotated[
+        int, Option(min=0, help="Number of yes/no metrics that are compared beside the reward.")
+    ] = 0,
     out: Annotated[Path | None, Option(help="Folder for plan.json and plan.png.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +129,23 @@ def plan(
 
     The command prints an answer once it has simulated enough worlds, and then better ones until the time is
     up. If the time is up first, the answer that it prints is marked as preliminary.
+
+    With --holdout or --half-width it plans the comparison with a control group instead, at the epsilon of
+    --promise: dpbandits plan --holdout .1 --looks 4 --rate .01 --users 100000
     """
+    if holdout is not None or half_width is not None:
+        _plan_readout(
+            users=users,
+            half_width=half_width,
+            as_json=as_json,
+            control={} if holdout is None else {"share": holdout},
+            compared={"looks": looks, "metrics": {f"metric_{number}": bool for number in range(metrics)}},
+            privacy={"epsilon": promise, "delta": delta},
+            reward={"rate": rate, "sd": sd, "reward_range": range_in(reward_range)},
+        )
+        return
+    if people is None:
+        raise InvalidParameter("people: pass a TOML file of facts, or plan a comparison with --holdout .1")
     from dpbandits.lab import planning
 
     how: dict[str, Any] = {
@@ -158,6 +200,34 @@ def plan(
         (out / "plan.png").write_bytes(to_png(found.picture()))
     if as_json:
         typer.echo(found.to_json())
+
+
+def _plan_readout(
+    *,
+    users: int | None,
+    half_width: float | None,
+    as_json: bool,
+    control: dict[str, Any],
+    compared: dict[str, Any],
+    privacy: dict[str, Any],
+    reward: dict[str, Any],
+) -> None:
+    """Print how wide the interval of a readout will be, and the holdout that `half_width` takes."""
+    from dpbandits.central import Control, Readout
+    from dpbandits.lab.planning import plan_readout
+    from dpbandits.privacy import JointDP
+
+    if users is None:
+        raise InvalidParameter("users: the number is missing: pass --users 50000")
+    readout = Readout(control=Control(arm="uniform", **control), **compared)
+    found = plan_readout(users=users, privacy=JointDP(**privacy), readout=readout, **reward)
+    if as_json:
+        share = None if half_width is None else found.smallest_share(half_width)
+        typer.echo(json.dumps(found.to_dict() | {"wanted": half_width, "smallest_share": share}, indent=1))
+        return
+    console().print(str(found), soft_wrap=True)
+    if half_width is not None:
+        console().print(found.needed(half_width), soft_wrap=True)
 
 
 def _belief(text: str) -> Any:
