@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from IPython.display import HTML, Markdown
 
 from dpbandits.lab import plot
@@ -77,6 +78,11 @@ def grid(
     )
 
 
+def outcomes(head: str, found: dict[str, float], *, digits: int = 2) -> Markdown:
+    """A table of named results; `head` says what they are."""
+    return table([head, ""], [[name, f"{value:.{digits}f}"] for name, value in found.items()])
+
+
 def draw(*, width: float = 7.2, height: float = 3.4, columns: int = 1) -> "tuple[Figure, list[Axes]]":
     """A figure in the house style and its axes."""
     return plot.new_figure(width=width, height=height, columns=columns)
@@ -115,6 +121,18 @@ def income_picture() -> HTML:
     bars(axes, names, [row["reward"] for row in rows], [row["stderr"] for row in rows], color=colours)
     axes.set(xlim=(0.2, None), xlabel="share of people whose bracket of earnings is guessed right")
     return shown(figure, "Private policies at epsilon 0.1 to 3 beside random, constant and non-private ones.")
+
+
+def accepted_picture(private: np.ndarray, open_to_all: np.ndarray) -> HTML:
+    """Share of 30,000 visitors that accept, by blocks of 1,500, in the guide on offers."""
+    figure, (axes,) = draw(height=3.0)
+    for name, rewards, colour in (("without privacy", open_to_all, "grey"), ("epsilon = 1", private, "blue")):
+        shares = rewards.reshape(-1, 1_500).mean(axis=1)
+        axes.plot(np.arange(1_500, 30_001, 1_500), shares, color=plot.PALETTE[colour], label=name)
+    axes.axhline(0.25, color=plot.PALETTE["orange"], linestyle="--", label="random offer")
+    axes.set(xlabel="visitors", ylabel="share that accepts")
+    axes.legend(frameon=False, ncols=3, loc="lower right")
+    return shown(figure, "Share of visitors that accept: both policies learn, the private one later.")
 
 
 def _png(figure: "Figure") -> str:

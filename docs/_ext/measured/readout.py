@@ -28,7 +28,7 @@ def _span(values: list[float]) -> str:
 
 def readout_aims() -> Markdown:
     """State for every aim whether it was met, misses first."""
-    main, answered = _rows("main"), _rows("answered")
+    main, answered, cells = _rows("main"), _rows("answered"), _rows("segments")
     coverage = [row["coverage"] for row in main]
     found: list[tuple[bool, str]] = [
         (
@@ -60,6 +60,14 @@ def readout_aims() -> Markdown:
                     f"(aim {aim})",
                 )
             )
+    for name, said in (("one_cell_coverage", "one cell that is read"), ("all_covered", "six cells together")):
+        covered = [row[name] for row in cells if row["enough"]]
+        found.append(
+            (
+                min(covered) >= COVERAGE[0],
+                f"intervals of {said} cover in {_span(covered)} of runs (aim 94% or more)",
+            )
+        )
     alarms = max(row["found"] for row in answered if row["policy"] == row["control"])
     found.append(
         (alarms <= ALARMS, f"false alarms of the sample ratio: at most {100 * alarms:.2f}% (aim .15%)")
