@@ -1,4 +1,4 @@
-"""What the command `dpbandits` prints, for the page on the command line."""
+"""Output of the command `dpbandits`, for the page on the command line."""
 
 import os
 import subprocess

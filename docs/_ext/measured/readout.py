@@ -61,12 +61,11 @@ def readout_aims() -> Markdown:
                 )
             )
     for name, said in (("one_cell_coverage", "one cell that is read"), ("all_covered", "six cells together")):
-        covered = [row[name] for row in cells if row["enough"]]
+        read = [(row[name], row["runs"] * (6 * row["enough"] if "one" in name else 1)) for row in cells]
+        meets = all(covered >= 0.95 - 2 * (0.05 * 0.95 / n) ** 0.5 for covered, n in read if n)
+        span = _span([covered for covered, n in read if n])
         found.append(
-            (
-                min(covered) >= COVERAGE[0],
-                f"intervals of {said} cover in {_span(covered)} of runs (aim 94% or more)",
-            )
+            (meets, f"intervals of {said} cover in {span} of runs (aim 95%, less two standard errors)")
         )
     alarms = max(row["found"] for row in answered if row["policy"] == row["control"])
     found.append(
