@@ -102,7 +102,7 @@ HARDLY_LEARNS = (
 )
 
 LATE_RELEASES = 20
-"""Number of parts of the horizon of which one is a block that a late change of arms plans or suggests."""
+"""A late change of arms plans, or suggests, blocks of the horizon divided by this number."""
 
 TAKE_MORE = "Take more rounds, a larger epsilon, fewer arms or fewer columns{or_kernel}."
 

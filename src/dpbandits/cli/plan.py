@@ -106,7 +106,10 @@ def plan(
     ] = None,
     half_width: Annotated[
         float | None,
-        Option(help="Half width of that interval, in reward units: the command says which holdout it takes."),
+        Option(
+            help="Half width, in reward units, that this interval shall have. The command names the "
+            "smallest holdout for it."
+        ),
     ] = None,
     looks: Annotated[int, Option(min=1, help="Number of looks at the comparison.")] = 4,
     rate: Annotated[

@@ -41,7 +41,7 @@ LARGEST_BOUND = 1e18
 """Largest size of a bound of a range; `_BEYOND` is larger."""
 
 _BEYOND = 1.2e18
-"""Number as which a hexadecimal cell of 16 to 256 digits is read: it lies above every bound."""
+"""Number for a cell with 16 to 256 hexadecimal digits: it lies above every bound."""
 
 _SPACES = " || ".join(f"chr({place})" for place in range(0x3001) if chr(place).isspace())
 """Expression of the characters that Python strips from a text."""

@@ -101,13 +101,14 @@ UNSAID = (
 WEIGHTED_BOUND = 2.0
 """Default clipping bound of weighted rewards, in units of the largest |reward - reference|.
 
-Rows are not clipped whose action was at least half as likely as under even draws. It was chosen among numbers
-from 1 to 8, on worlds and seeds of its own: `python -m reproduction.studies.prices_logs --only bounds`.
+A row is not clipped if its action was at least half as likely as under even draws. The bound was chosen
+among numbers from 1 to 8, on worlds and seeds of its own:
+`python -m reproduction.studies.prices_logs --only bounds`.
 """
 
 WEIGHT_SHARE = 8
-"""Number by which the units of all reward tables together are divided for a row's entry V in the table of
-weights. V is at most U. The table then adds an eighth to Laplace noise, and less to Gaussian noise.
+"""A row's entry V in the table of weights is the sum of the units of all reward tables, divided by this
+number, and at most U. The table of weights then adds an eighth to Laplace noise, and less to Gaussian noise.
 """
 
 FEW_ROWS, FEW_DEVIATIONS = 100.0, 2.0

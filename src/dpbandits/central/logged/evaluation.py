@@ -265,7 +265,7 @@ class Evaluation:
             _checks.one_of(self.law, get_args(NoiseLaw), name="law")
         if menu is None or menu.actions is not None:
             raise InvalidParameter(
-                "evaluate: is for logs with contexts= and arms=, not for numbers to choose"
+                "evaluate: expected a log with contexts= and arms=, not one of chosen numbers"
             )
         if self.log.by_coins:  # a row more would change the arms that are drawn for later rows
             raise InvalidParameter("evaluate: the log needs a column with the arms that were given")

@@ -236,7 +236,7 @@ class BlockReader:
         A term (the constant, a column, a pair) has one s^2: the average of E (w_a - m)^2 over its weights and
         all arms, times (K + 1)/(K - 1). This factor makes it the variance of another draw from the same law:
         the mean of K draws errs, and squared distances from it are too small. It is at most `WIDEST` prior
-        variances, and equal to that if there is one arm, which tells no scatter.
+        variances, and equal to that if there is one arm, which shows no scatter.
 
         Args:
             belief: Belief after a release.

@@ -10,13 +10,13 @@ integer x = round(U t), where U is the metric's `unit`. A look releases three ki
   Laplace noise and g = 53/32 for Gaussian noise. Q/(g U) is the user's (sum of t)^2/m, which is t^2 if m = 1.
 - The count of rounds with a reward that counts, times an integer A.
 
-**Sensitivity.** Let a user have m rounds in the look. Replacing them by any others changes T within
-[-m U, m U], and the user's count by at most m. The number m stays, as ids and times of asks stay.
+**Sensitivity.** Let a user have m rounds in the look. Other rounds in their place change T within
+[-m U, m U], and the number of answered rounds by at most m. The number m stays, as ids and times of asks do.
 
 - L1, with Laplace noise: let t = T/(m U) and s = |t + t'|, d = |t - t'|, so that d <= 2 - s. Before rounding,
   T and Q change by m U d + m U d s/2 = m U d (1 + s/2) <= m U (2 - s)(1 + s/2) = m U (4 - s^2)/2 <= 2 m U.
-  Rounding adds less than 1 to an integer that is at most 2 m U, so both together change by at most 2 m U:
-  squares are free.
+  Rounding Q adds less than 1. The total change is an integer below 2 m U + 1, so it is at most 2 m U:
+  squares need no noise of their own.
 - L2, with Gaussian noise: before rounding, the change is m U d sqrt(1 + (g s)^2) with d <= 2 - s. It is at
   most 2 m U for g = 53/32, as (2 - s)^2 (1 + (53 s/32)^2) <= 4 for s in [0, 2] (a test enumerates it).
   Rounding adds less than 1: at most 2 m U + 1 <= m (2 U + 1).
@@ -45,7 +45,7 @@ MOST_ROUNDS = 4096
 """Largest contribution bound with which squares of a user's sum fit into 64 bits."""
 
 ANSWERED = 0.3
-"""Weight of the count of answered rounds, beside 1 for the reward; see the page on readouts."""
+"""Weight of the count of answered rounds, beside 1 for the reward. More means less noise."""
 
 _GAUSSIAN = (53, 32)
 _LAPLACE = (1, 2)

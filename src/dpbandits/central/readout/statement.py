@@ -11,10 +11,10 @@ __all__ = ["with_readout"]
 
 GROUPS = enforced(
     "separate groups",
-    "No user is in both groups, the policy's and the control's. A public coin of the id's keyed "
-    "digest decides which, or without ids the number of the round. Rounds of the control group enter the "
-    "sums of the control group at their look and no other release. Its arms follow from public coins, public "
-    "functions and the user's own context.",
+    "No user is in both groups, the policy's and the control's. A public coin decides which, by the keyed "
+    "digest of the user's id, or without ids by the number of the round. Rounds of the control group enter "
+    "the sums of the control group at their look and no other release. The control's arms follow from public "
+    "coins, public functions and the user's own context.",
 )
 OUTCOMES = enforced(
     "bounded outcomes",
@@ -39,9 +39,9 @@ THEOREM = (
     "of the sums holds for all looks together (derivation: dpbandits.central.readout.lattice)."
 )
 NOTE = (
-    "The readout has a control group with {share:g} of the users, {looks} looks and the metrics {names}. The "
-    "reward of a round includes the metrics that are told with it. The numbers of rounds and users of a "
-    "group at a look are public, as ids and times of asks are."
+    "The readout has a control group with {share:g} of the users, {looks} looks and the metrics {names}. "
+    "Where this statement says reward, it means the metrics told with it, too. The numbers of rounds and "
+    "users of a group at a look are public, as ids and times of asks are."
 )
 
 

@@ -121,7 +121,7 @@ def compare_groups(
     _check_planned(planned_looks, len(looks))
     usable = _usable(looks)
     if not usable:
-        raise InvalidParameter("no look has rounds of both groups: there is nothing to compare_groups")
+        raise InvalidParameter("no look has rounds of both groups: there is nothing to compare")
     contrast, side = _contrast(usable, metrics), _side(metrics, confidence)
     answers = Contrast(*_answers(usable))
     low, span = _units(metrics)

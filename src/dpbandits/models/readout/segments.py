@@ -13,9 +13,9 @@ z' = 1. A user with at most k rounds moves k times as much.
 **Estimate.** Looks are added up. Rounds of the policy group are weighted by share/(1 - share) of their look,
 so that both groups have the same mix of looks if the share of the control changed. For a cell with the
 weighted count N and sum S, the mean is 1/2 + S/N. Its noise is that of (S - s N)/N with the true s, so the
-noise of the count enters with the factor s. This needs a count well above its noise; other cells are not
-read. Among cells that are seldom read, those that are have counts that the noise made large, and their
-intervals cover less often. Over all cells, read or not, they hold together.
+noise of the count enters with the factor s. This needs a count well above its noise, so cells with smaller
+counts are not read. If few cells are read, noise has made the counts of these large, and their intervals
+cover less often. The intervals of all cells hold together; that of a cell that is not read is all values.
 
 **Many cells.** P-values are adjusted by Holm's method (1979). Intervals have the confidence together, by
 Bonferroni's inequality.
