@@ -47,6 +47,8 @@ export interface Decision {
   would_choose?: Label | Record<string, Label>;
   reason?: "context" | "available" | "user" | "user-has-had-all" | "no-rounds-left";
   faults?: Fault[];
+  /** Of the user, if the policy has a readout. */
+  group?: "policy" | "control";
 }
 
 export interface DecisionsRequest {
@@ -95,6 +97,8 @@ export interface Status {
 
 export interface RewardRequest {
   reward: number | boolean;
+  /** Of the policy's readout, by name; a value that is left out or is no number counts as the public default. */
+  metrics?: Record<string, unknown> | null;
 }
 
 export interface Outcome {
@@ -102,7 +106,7 @@ export interface Outcome {
 }
 
 export interface RewardsRequest {
-  rewards: { decision: string; reward: number | boolean }[];
+  rewards: { decision: string; reward: number | boolean; metrics?: Record<string, unknown> | null }[];
 }
 
 /** One of the two. */

@@ -4011,8 +4011,8 @@ MUTATIONS = (
         "what the witness was not told decides, so that it can be drawn again unnoticed",
         (
             "service/engines.py",
-            "        self._ledger.settle()\n",
-            "",
+            "        self._ledger.settle()\n        known, ",
+            "        known, ",
         ),
         tests="tests/service/test_witness_of_database.py::"
         "test_what_the_witness_was_not_told_is_not_shown_until_it_is",

@@ -546,7 +546,7 @@ def test_rows_are_numbered_by_the_store(store: Store) -> None:
 
 def test_a_missing_number_is_kept_as_one(store: Store) -> None:
     with store.writing() as writes:
-        writes.run("INSERT INTO slots VALUES ('p', 1, NULL, ?, 1, ?)", b"", None)
+        writes.run("INSERT INTO slots VALUES ('p', 1, NULL, ?, 1, ?, ?)", b"", None, None)
         writes.run("UPDATE slots SET reward = CAST(? AS DOUBLE PRECISION)", 0.1)
     with store.reading() as reads:
         assert reads.one("SELECT person, reward FROM slots") == (None, 0.1)

@@ -222,6 +222,9 @@ class Companion(Protocol):
     def told(self, rounds: IntArray, rewards: FloatArray, metrics: FloatArray | None) -> None:
         """Record rewards (k,) that count, of rounds (k,), and further metrics (k, M) told with them."""
 
+    def erase(self, stop: int) -> None:
+        """Erase the outcomes of rounds before `stop` that are in no release."""
+
 
 _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"}
 
@@ -611,6 +614,8 @@ class RoundBook:
         The public `point` (d,) replaces their actions. Their rewards are deleted and do not count.
         """
         stop = min(stop, self.asked)
+        if self.companion is not None:
+            self.companion.erase(stop)
         if stop > self._first_open:
             self._status[self._first_open : stop] = RoundStatus.REFUSED
             self._actions[: stop - self._first_open] = point

@@ -46,6 +46,7 @@ _BALANCE = {
     "simulated": False,
     "parts": [Named("Part")],
 }
+_ENDS = Of([0.02, 0.1], [(float, None)])
 _PREVIEW = {"fits": True, "why_not": "", "cost": Named("Cost"), "population": Named("Change")}
 _TOKEN_ENDS = {"ends_at": Of(None, (float, None)), "old_text_ends_at": Of(_LATER, (float, None))}
 
@@ -69,7 +70,8 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
     "Decision": (
         "`release`: how many releases it rests on. `arm` if the policy has arms; with actions an `action` "
         "that is a number, or an object of several columns. Else `index` and `action`. "
-        "`fallback`: whether the policy could not answer; then the `reason`. Times are seconds since 1970.",
+        "`fallback`: whether the policy could not answer; then the `reason`. Times are seconds since 1970. "
+        "`group` of the user, if the policy has a readout.",
         {
             "id": _DECISION,
             "release": 0,
@@ -82,6 +84,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "would_choose?": (*_LABEL, dict),
             "reason?": Literal["context", "available", "user", "user-has-had-all", "no-rounds-left"],
             "faults?": [Named("Fault")],
+            "group?": Literal["policy", "control"],
         },
     ),
     "DecisionResult": (
@@ -121,6 +124,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "clip?": bool,
             "seed?": int,
             "warm_start?": {"disjoint": bool, "sha256": str},
+            "readout?": Named("ReadoutRequest"),
             "settings": Of(_ASKED["settings"], Named("SettingsRequest")),
             "release": 3,
             "rounds_released": 6250,
@@ -145,6 +149,57 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
     "Arms": (
         "Arms that the latest release offers, and all changes in the order of their announcement.",
         {"arms": Of(["mail", "call", "chat"], [_LABEL]), "changes": [Named("ArmChange")]},
+    ),
+    "ReadMetric": (
+        "Means of both groups in units of the metric, and their difference, policy minus control. "
+        "`interval` holds for a comparison that is read once, and `always` at all looks together.",
+        {
+            "name": "reward",
+            "control": 0.2,
+            "control_interval": _ENDS,
+            "policy": 0.26,
+            "policy_interval": _ENDS,
+            "difference": 0.06,
+            "interval": _ENDS,
+            "always": _ENDS,
+            "p_value": 0.004,
+            "ratio": Of(1.3, (float, None)),
+            "ratio_interval": _ENDS,
+            "harm": False,
+        },
+    ),
+    "Readings": (
+        "Estimates after some looks. `comparable` is false if the groups answer unequally often.",
+        {
+            "metrics": [Named("ReadMetric")],
+            "looks": 2,
+            "planned_looks": Of(4, (int, None)),
+            "confidence": 0.95,
+            "rounds": Of([1000, 9000], [int]),
+            "answered": Of([0.81, 0.8], [(float, None)]),
+            "sample_ratio": Of(0.4, (float, None)),
+            "comparable": True,
+        },
+    ),
+    "ReadoutResult": (
+        "`GPBandit.readout()` as JSON: `stopped` is the look at which the rule has stopped, or null.",
+        {
+            "readings": Named("Readings"),
+            "sentence": "The policy earns more than the control ...",
+            "stopped": Of(None, (int, None)),
+            "learning": Of(_ASKED["privacy"], dict),
+            "sums": Of([4.1, 1.2], [float]),
+        },
+    ),
+    "Readout": (
+        "Released `looks` of a policy's readout. Look k is due after `ends[k - 1]` rounds and the delay of "
+        "rewards. `result` is null until a look has rounds of both groups.",
+        {
+            "looks": 2,
+            "planned_looks": 4,
+            "ends": [2500, 5000, 7500, 10000],
+            "result": Of(Named("ReadoutResult"), (Named("ReadoutResult"), None)),
+        },
     ),
     "Flag": (
         "What OFREP calls an evaluation; errors in place of a value if the context cannot be read.",

@@ -406,6 +406,11 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
+    @route("GET /{policy}/readout", "Compare the policy with its control group", "Readout", "conflict")
+    def get_readout(policy: PolicyName, token: Reader) -> dict[str, Any]:
+        """The answer rests on released looks alone. `result` is that of `GPBandit.readout()`."""
+        return service.readout(policy)
+
     @route("GET /{policy}/releases", "List the releases", {"releases": [_RELEASE]})
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:

@@ -25,7 +25,7 @@ Privacy: guarantees, noise and budgets are those of the other packages; nothing 
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -201,20 +201,28 @@ class Service:
         return self.write(together, about=policy, ahead=ahead, by=token, count=len(bodies))
 
     def reward(
-        self, policy: str, decision_id: str, value: float, *, by: str = ""
+        self,
+        policy: str,
+        decision_id: str,
+        value: float,
+        metrics: Mapping[str, float] | None = None,
+        *,
+        by: str = "",
     ) -> Future[decisions.Outcome]:
         """Run `Decisions.reward` in the writer's transaction."""
         together = partial(self.decisions.reward_together, policy=policy)
         return self.write(
-            partial(self.decisions.reward, policy=policy, decision_id=decision_id, value=value),
+            partial(
+                self.decisions.reward, policy=policy, decision_id=decision_id, value=value, metrics=metrics
+            ),
             about=f"{policy} told",
             ahead=partial(self.decisions.ahead_of_reward, policy=policy, decision_id=decision_id),
-            share=Pass(("reward", policy), (decision_id, value), together),
+            share=Pass(("reward", policy), (decision_id, value, metrics or {}), together),
             by=by,
         )
 
     def reward_together(
-        self, policy: str, told: Sequence[tuple[str, float]], *, by: str = ""
+        self, policy: str, told: Sequence[decisions.Told], *, by: str = ""
     ) -> Future[list[decisions.Outcome | None]]:
         """Run `Decisions.reward_together` in the writer's transaction."""
         together = partial(self.decisions.reward_together, told=told, policy=policy)
@@ -267,6 +275,16 @@ class Service:
         if len(found) < len({*versions}):
             raise Problem("not-found", "This release is not there any more.")
         return [found[version] for version in versions]
+
+    def readout(self, name: str) -> dict[str, Any]:
+        """Return the released looks of a policy's readout; see `policies.readout_of`.
+
+        The witness is told of the looks before.
+        """
+        found = self.read(lambda reads: policies.readout_of(reads, policies.kept_policy(reads, name)))
+        if not self.read_only:
+            self.ledger.settle()
+        return found
 
     def guarantee(self, name: str) -> dict[str, Any]:
         """Return a policy's guarantee as text (`statement`) and as JSON (`guarantee`)."""

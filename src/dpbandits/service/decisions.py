@@ -38,7 +38,7 @@ context confirms only a few of them an hour.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -66,9 +66,12 @@ from dpbandits.tables import Schema
 from dpbandits.tables.checking import Finding
 from dpbandits.tables.menu import Menu
 
-__all__ = ["Decisions", "Outcome", "check", "overdue"]
+__all__ = ["Decisions", "Outcome", "Told", "check", "overdue"]
 
 Outcome = Literal["counted", "late", "duplicate"]
+
+Told = tuple[str, float, Mapping[str, float]]
+"""Id of a decision, its reward, and further metrics by name."""
 
 _HOUR = 3600.0
 
@@ -167,6 +170,8 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         why = {"reason": "user"} if ask is None else _why(policy.menu, brought)
         return _without(engine, kept, body, problem_of(error), "refused", ask=ask, why=why)
     answer: dict[str, Any] = {"fallback": False, "propensity": None if shadow else decision.propensity}
+    if decision.group is not None:
+        answer["group"] = decision.group
     if policy.menu is None:
         answer |= {"index": decision.index, "action": decision.action.tolist()}
     else:
@@ -415,12 +420,16 @@ class Decisions:
             return found
         named = users if engine.book.user_ids else None
         batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], named)
-        shared: dict[tuple[int, float | None], tuple[str, float | None]] = {}  # stored answers are shared
+        shared: dict[tuple[Any, ...], tuple[str, float | None]] = {}  # stored answers are shared
         rows: list[Row] = []
         odds = [None] * len(batch) if batch.propensities is None else batch.propensities.tolist()
-        labelled = [{"arm": arm} for arm in batch.arms]
+        odds = [None if one is None or math.isnan(one) else one for one in odds]
+        labelled: list[dict[str, Any]] = [{"arm": arm} for arm in batch.arms]
         if batch.choices:
             labelled = [one | {"action": action} for one, action in zip(labelled, batch.chosen, strict=True)]
+        if batch.groups:
+            groups = [{} if group is None else {"group": group} for group in batch.groups]
+            labelled = [one | group for one, group in zip(labelled, groups, strict=True)]
         answers = zip(batch.ids, batch.indices.tolist(), labelled, odds, strict=True)
         for (digest, place), (ask, index, arm, propensity) in zip(chosen, answers, strict=True):
             body = bodies[place]
@@ -429,9 +438,9 @@ class Decisions:
             if index < 0:
                 answer, round_of, status = _unreadable(engine, kept, body, slot_of(ask))
                 text, due = _finished(engine, kept, answer, status, now)
-            elif (known := shared.get((index, propensity))) is None:
+            elif (known := shared.get(alike := (index, propensity, arm.get("group"), status))) is None:
                 answer = {"fallback": False, "propensity": propensity, **arm}
-                text, due = shared[index, propensity] = _finished(engine, kept, answer, status, now)
+                text, due = shared[alike] = _finished(engine, kept, answer, status, now)
             else:
                 text, due = known
             digest_of_body = self._keys.digest("body", canonical(body))
@@ -497,10 +506,19 @@ class Decisions:
             if engine is not None and row.ask is not None and row.status in _OPEN:
                 yield engine.book.ahead_of_round(row.ask)
 
-    def reward(self, writes: Writes, *, policy: str, decision_id: str, value: float) -> Outcome:
-        """Record a reward, and return its outcome.
+    def reward(
+        self,
+        writes: Writes,
+        *,
+        policy: str,
+        decision_id: str,
+        value: float,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Outcome:
+        """Record a reward with further `metrics` of the readout, and return its outcome.
 
-        A value outside the reward range is refused, and the decision stays open.
+        A value outside the reward range is refused, and the decision stays open. A metric that is left out,
+        or is not a number in its range, counts as its public default. No answer depends on its value.
         """
         row = self._found(writes, policy, decision_id)
         if row.status in _SETTLED:
@@ -508,29 +526,34 @@ class Decisions:
         if row.status in _GONE or row.ask is None:
             _becomes(writes, row, row.status)
             return "late"
-        return self._tell(writes, row, value, counted="counted")
+        return self._tell(writes, row, value, counted="counted", metrics=metrics)
 
-    def reward_together(
-        self, writes: Writes, told: Sequence[tuple[str, float]], *, policy: str
-    ) -> list[Outcome | None]:
-        """Record several rewards in one pass, as `reward` does for each; each is (id of a decision, value).
+    def reward_together(self, writes: Writes, told: Sequence[Told], *, policy: str) -> list[Outcome | None]:
+        """Record several rewards in one pass, as `reward` does for each.
 
         Return their outcomes. None stands for a reward that `reward` has to record: the value is invalid,
-        the decision is not open, or its id occurs twice.
+        the policy lacks one of the metrics, the decision is not open, or its id occurs twice.
         """
         found: list[Outcome | None] = [None] * len(told)
         places: dict[int, int] = {}  # number -> place
-        for place, (decision_id, _) in enumerate(told):
+        for place, (decision_id, _, _) in enumerate(told):
             number = self._keys.number_of(decision_id)
             if number is not None:
                 places.setdefault(number, place)
         among = writes.among(_FOUND_MANY, sorted(places), policy, lock="number")
         own = [_Row._make(row[:4]) for row in among if row[1] == row[4]]
         rows = [row for row in own if row.ask is not None and row.status in _OPEN]
+        names = self._engines.use(writes, rows[0].policy).policy.metric_names if rows else ()
+        rows = [row for row in rows if told[places[row.number]][2].keys() <= {*names}]
         if rows:
             values = [told[places[row.number]][1] for row in rows]
             engine = self._engines.use(writes, rows[0].policy)
-            receipts = engine.policy.tell_batch([row.ask or "" for row in rows], values)
+            beside = {
+                name: [told[places[row.number]][2].get(name, math.nan) for row in rows] for name in names
+            }
+            receipts = engine.policy.tell_batch(
+                [row.ask or "" for row in rows], values, metrics=beside or None
+            )
             became: list[Row] = []
             for row, value, receipt in zip(rows, values, receipts, strict=True):
                 if receipt is not Receipt.REFUSED:
@@ -592,10 +615,21 @@ class Decisions:
             raise Problem("not-found", "This policy has no decision with this id.")
         return _Row._make(rows[0])
 
-    def _tell(self, writes: Writes, row: _Row, value: float, *, counted: str) -> Outcome:
+    def _tell(
+        self,
+        writes: Writes,
+        row: _Row,
+        value: float,
+        *,
+        counted: str,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Outcome:
         engine = self._engines.use(writes, row.policy)
+        told = dict(metrics or {})
+        if not told.keys() <= {*engine.policy.metric_names}:
+            raise Problem("invalid", "The policy's readout does not have a metric that was sent.")
         try:
-            receipt = engine.policy.tell(row.ask or "", value)
+            receipt = engine.policy.tell(row.ask or "", value, **told)
         except AlreadyTold:
             return "duplicate"
         except StateError:  # rolls back, and may be tried again

@@ -265,7 +265,7 @@ def add_decisions(app: FastAPI, service: Service) -> None:
         """The outcome is `counted`, `late` (the reward does not count) or `duplicate` (there was a reward
         before).
         """
-        telling = service.reward(policy, decision, float(message.reward), by=token.id)
+        telling = service.reward(policy, decision, float(message.reward), message.told, by=token.id)
         return Json({"outcome": await awaited(telling)})
 
     @route("POST /rewards:batch", "Record several rewards", "Outcomes")
@@ -275,9 +275,9 @@ def add_decisions(app: FastAPI, service: Service) -> None:
         return await _each(
             message.rewards,
             lambda some: service.reward_together(
-                policy, [(one.decision, float(one.reward)) for one in some], by=token.id
+                policy, [(one.decision, float(one.reward), one.told) for one in some], by=token.id
             ),
-            lambda one: service.reward(policy, one.decision, float(one.reward), by=token.id),
+            lambda one: service.reward(policy, one.decision, float(one.reward), one.told, by=token.id),
             '{{"outcome":"{}"}}'.format,
         )
 

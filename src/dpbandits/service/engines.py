@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,14 +35,16 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter
+from dpbandits.central.readout.reading import read_looks
+from dpbandits.central.readout.run import ReadoutRun
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
 from dpbandits.policy.decision import Decision
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.round_log import StoredLife, scratch, slot_of
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.store import Ahead, Reads, Store, TryAgain, Writes
+from dpbandits.service.store import Ahead, Reads, Store, TryAgain, Writes, note_fact
 from dpbandits.state.format import read_state
 from dpbandits.state.holder import in_turn
 from dpbandits.state.release_log import ReleaseLog
@@ -57,6 +59,8 @@ __all__ = [
     "configured",
     "due_after",
     "is_closed",
+    "looks_fact",
+    "looks_of",
     "refuse_closed",
 ]
 
@@ -65,6 +69,9 @@ LEAST_WEIGHT = float(1 << 20)
 
 WAIT_FOR_RELEASE = 0.05
 """Number of seconds after which a call that needs an unfinished release is repeated."""
+
+CONFIDENCE = 0.95
+"""Confidence of the intervals that the service shows."""
 
 REMEMBERED = 16
 """Number of cached tunings with their eigenfunctions. Every fold and every opening of a policy needs one."""
@@ -81,6 +88,7 @@ _SETTLED = (
     "UPDATE slots SET status = told.column2, reward = CAST(told.column3 AS DOUBLE PRECISION) "
     "FROM ({rows}) AS told WHERE policy = ? AND slot = told.column1"
 )
+_SETTLED_BESIDE = _SETTLED.replace(" FROM", ", metrics = told.column4 FROM")
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -108,10 +116,44 @@ class ServedBandit(GPBandit):
     _informed = False
     _released = 0
 
-    def _begun_run(self, *_: Any) -> NoReturn:
-        raise InvalidParameter(
-            "readout: the service has no readouts yet: use GPBandit.open in a process of yours"
-        )
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics that are told beside the reward; empty without a readout."""
+        return () if self._run is None else tuple(one.name for one in self._run.outcomes[1:])
+
+    @property
+    def look_boundaries(self) -> tuple[int, ...]:
+        """Numbers of rounds from which each look is due; empty without a readout, or once it has stopped."""
+        run = self._run
+        return () if run is None or run.rows.stopped is not None else run.deadlines.boundaries
+
+    @property
+    def looks_known(self) -> int:
+        """Number of released looks that this process knows."""
+        return 0 if self._run is None else self._run.settled
+
+    def know_looks(self, shown: Mapping[str, Any]) -> None:
+        """Take over the looks that another process released, in the form of `shown_looks`."""
+        if self._run is not None:
+            self._run.follow(shown)
+
+    def shown_looks(self) -> dict[str, Any] | None:
+        """Return the released looks and the answer that they give, as public JSON; None without a readout."""
+        run = self._run
+        if run is None:
+            return None
+        result = None
+        with suppress(ProtocolError):  # no look with rounds of both groups was released
+            result = read_looks(run, confidence=CONFIDENCE).to_json()
+        return {**run.shown(), "ends": list(run.ends), "result": result}
+
+    def release_looks(self) -> None:
+        """Make and store all looks that are due, after the releases of blocks."""
+        if self._run is not None:
+            self._release_looks(self._run)
+
+    def _groups_of(self, run: ReadoutRun, ids: Sequence[str]) -> tuple[str | None, ...]:
+        return super()._groups_of(run, ids) if self._published is None else run.coming
 
     def know_arms(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Take over the changes of arms that the store has; see `ArmHistory.of`."""
@@ -210,6 +252,7 @@ class ServedBandit(GPBandit):
         """
         while self.release_next():
             pass
+        self.release_looks()
         self._book.erase(_checks.integer(before, name="before", minimum=0), self.public_point)
         self._holder.commit()
 
@@ -318,7 +361,7 @@ class StoredBook(RoundBook):
         named: Sequence[bytes | None] = digests or [None] * count
         rounds = enumerate(zip(named, chosen, status, strict=True), first)
         writes.many(
-            "slots", [(self._policy, at, who, row, became, None) for at, (who, row, became) in rounds]
+            "slots", [(self._policy, at, who, row, became, None, None) for at, (who, row, became) in rounds]
         )
         self.asked, self.entered = first + count, self.entered + count
         if self._next is not None and self.asked > self._next:
@@ -424,11 +467,18 @@ class StoredBook(RoundBook):
         """Do `RoundBook.settle` for rounds from `rounds_of`."""
         became = self._becoming(rounds, usable, missing)
         told = zip(rounds.tolist(), became.tolist(), rewards.tolist(), strict=True)
-        rows = [
+        rows: list[tuple[Any, ...]] = [
             (slot, status, reward if status == RoundStatus.TOLD else None)
             for slot, status, reward in told
             if self._seen.get(slot, status) != status
         ]
+        if metrics is not None and metrics.shape[1]:
+            beside = {
+                slot: row.tobytes() for slot, row in zip(rounds.tolist(), metrics.astype("<f8"), strict=True)
+            }
+            rows = [(*row, beside[row[0]] if row[1] == RoundStatus.TOLD else b"") for row in rows]
+            self._store.now_writing.later_rows(_SETTLED_BESIDE, rows, self._policy)
+            return became
         self._store.now_writing.later_rows(_SETTLED, rows, self._policy)
         return became
 
@@ -485,7 +535,8 @@ class Engine:
     def room(self) -> int | None:
         """Number of next rounds that the current release decides, within the horizon; None for no bound."""
         horizon, asked = self.policy.horizon, self.book.asked
-        ends = [one for one in (*self.policy.batch_boundaries, horizon) if one is not None and one > asked]
+        fixed = (*self.policy.batch_boundaries, *self.policy.look_boundaries, horizon)
+        ends = [one for one in fixed if one is not None and one > asked]
         return min(ends) - asked if ends else None if horizon is None else 0
 
     def know(self, kept: Kept) -> None:
@@ -504,12 +555,22 @@ class Engine:
         Raise TryAgain if its release is not there yet.
         """
         version = bisect_right(self.policy.batch_boundaries, slot)
-        if version > self.book.released:
+        if version > self.book.released or self._lacks_look(slot):
             self._engines.is_due()
             raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
         if version != self._known[0]:
             self._known = version, self._engines.published(self._id, version)
         return self._known[1]
+
+    def _lacks_look(self, slot: int) -> bool:
+        """Return True if a look that is due before the round `slot` is not released yet.
+
+        The rule of the readout may change the arm of this round, and that of later rounds, at the look.
+        """
+        policy = self.policy
+        if bisect_right(policy.look_boundaries, slot) > policy.looks_known:
+            policy.know_looks(self._engines.looks(self._id))
+        return bisect_right(policy.look_boundaries, slot) > policy.looks_known
 
 
 class Engines:
@@ -588,6 +649,14 @@ class Engines:
             raise CorruptState("what a release has published is gone from the store")
         return PublishedPosterior.from_json(text.decode())
 
+    def looks(self, policy: str) -> dict[str, Any]:
+        """Return the released looks of a policy. The witness is told of them before."""
+        self._ledger.settle()
+        found = looks_of(self._store.now_writing, policy)
+        if found is None:
+            raise CorruptState("the looks of a readout are gone from the store")
+        return found
+
     def begin(self, writes: Writes, policy: str, new: ServedBandit) -> None:
         """Create the policy `new` in the open transaction: charge its account and store its first state.
 
@@ -603,6 +672,8 @@ class Engines:
                 writes.run("INSERT INTO progress VALUES (?, 0, ?, 0, ?, ?)", *started)
                 writes.run("INSERT INTO states VALUES (?, 0, ?)", policy, life.state.read_bytes())
                 writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, text)
+                if (looks := begun.shown_looks()) is not None:
+                    note_fact(writes, looks_fact(policy), canonical(looks))
 
     def close_some(self) -> None:
         """Close the least recently used policies until the memory is within its bound.
@@ -634,6 +705,20 @@ def arms_fact(policy: str) -> str:
     return f"arms {policy}"
 
 
+def looks_fact(policy: str) -> str:
+    """Return the name of the fact with the released looks of a policy's readout, by id."""
+    return f"readout {policy}"
+
+
+def looks_of(reads: Reads, policy: str) -> dict[str, Any] | None:
+    """Return the released looks of the policy with this id, and the answer that they give.
+
+    It is None without a readout. See `ServedBandit.shown_looks`.
+    """
+    row = reads.one("SELECT value FROM facts WHERE name = ?", looks_fact(policy))
+    return None if row is None else dict(json.loads(row[0]))
+
+
 def configured(config: str) -> ServedBandit:
     """Return a new policy from its JSON configuration.
 
@@ -644,8 +729,13 @@ def configured(config: str) -> ServedBandit:
         return ServedBandit.from_config(json.loads(config))
 
 
-def due_after(policy: ServedBandit, released: int) -> int | None:
-    """Return the number of rounds at which the next release after `released` is due; None after the last.
+def due_after(policy: ServedBandit, released: int, looks: int = 0) -> int | None:
+    """Return the number of rounds at which the next release or look is due; None after the last.
+
+    Args:
+        policy: the policy.
+        released: number of its releases.
+        looks: number of the released looks of its readout.
 
     Raises:
         InvalidParameter: the policy's `reporting_delay` is a time.
@@ -654,7 +744,8 @@ def due_after(policy: ServedBandit, released: int) -> int | None:
         raise InvalidParameter(
             "reporting_delay: expected a number of rounds; a policy of the service cannot wait for seconds"
         )
-    return policy.blocks[released] + policy.tuning.reporting_delay if released < len(policy.blocks) else None
+    found = [block + policy.tuning.reporting_delay for block in policy.blocks[released : released + 1]]
+    return min([*found, *policy.look_boundaries[looks : looks + 1]], default=None)
 
 
 def is_closed(reads: Reads, policy: str) -> bool:

@@ -34,16 +34,25 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dpbandits._threads import one_thread
 from dpbandits.budget import MemoryLedger
 from dpbandits.central.arm_changes import ArmChange
 from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.central.readout.declared import REWARD
 from dpbandits.errors import DPBanditsError
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.service.clock import Clock
-from dpbandits.service.engines import ServedBandit, arms_fact, configured, due_after, is_closed
+from dpbandits.service.engines import (
+    ServedBandit,
+    arms_fact,
+    configured,
+    due_after,
+    is_closed,
+    looks_fact,
+)
+from dpbandits.service.keys import canonical
 from dpbandits.service.retention import Old, done, old_rounds, rounds_released
 from dpbandits.service.round_log import TOGETHER, Rounds, StoredLife, rounds_of, scratch
 from dpbandits.service.row_ledger import RowLedger
@@ -100,6 +109,7 @@ class _Found(NamedTuple):
         at: position of the policy's lineage in the ledger.
         arm_changes: changes of arms, as JSON. One that a release of this fold puts into effect is among them,
             because it was announced before the release's block was full.
+        metrics: number of metrics beside the reward; None without a readout.
     """
 
     content: bytes
@@ -110,6 +120,7 @@ class _Found(NamedTuple):
     rounds_per_user: int | None
     at: Witness
     arm_changes: str
+    metrics: int | None
 
     def __repr__(self) -> str:
         return "_Found()"  # the values are raw data
@@ -130,7 +141,8 @@ class _Folded(NamedTuple):
         content: new state.
         at: new position of the lineage in the ledger.
         ends: round numbers at which the released blocks end, with a leading 0.
-        due: number of rounds at which the next release is due, or None.
+        due: number of rounds at which the next release or look is due, or None.
+        looks: released looks in the form of `ServedBandit.shown_looks`; None without a readout.
     """
 
     functions: dict[int, PublishedPosterior]
@@ -139,6 +151,7 @@ class _Folded(NamedTuple):
     at: Witness
     ends: tuple[int, ...]
     due: int | None
+    looks: dict[str, Any] | None
 
     def __repr__(self) -> str:
         return "_Folded()"  # the state is raw data
@@ -289,10 +302,12 @@ class Folding:
             told = _told(reads, policy)
         if row is None or at is None:
             return None
-        held, most = int(row[1]), json.loads(row[2])["privacy"]["rounds_per_user"]
+        config = json.loads(row[2])
+        held, most, readout = int(row[1]), config["privacy"]["rounds_per_user"], config.get("readout")
+        metrics = None if readout is None else len(readout["metrics"].keys() - {REWARD})
         upto = max(asked, held)
         rounds = rounds_of(self._store.reading, policy, first, upto)
-        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told)
+        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told, metrics)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
         """Compute all due releases of a policy, with their noise. Nothing is stored yet."""
@@ -309,19 +324,22 @@ class Folding:
                 held=found.held,
                 rounds_per_user=most,
                 arm_changes=[ArmChange.from_config(one) for one in json.loads(found.arm_changes)],
+                metrics=found.metrics,
             )
             life.state.touch(mode=0o600)
             life.state.write_bytes(found.content)
             with ServedBandit.open(life, ledger=beside) as opened:
                 while opened.release_next():
                     functions[opened.blocks_released] = opened.publish()
+                opened.release_looks()
                 if old is not None:
                     opened.erase_rounds(old.before)
-                due = due_after(opened, opened.blocks_released)
+                looks = opened.shown_looks()
+                due = due_after(opened, opened.blocks_released, opened.looks_known)
                 ends = (0, *opened.blocks[: opened.blocks_released])
             content, at = life.state.read_bytes(), beside.last(policy)
         texts = {number: function.to_json() for number, function in functions.items()}
-        return _Folded(functions, texts, content, at or found.at, ends, due)
+        return _Folded(functions, texts, content, at or found.at, ends, due, looks)
 
     def _keep(self, writes: Writes, policy: str, folded: _Folded, found: _Found) -> int:
         """Write the results of a fold in the transaction. Return the number of releases."""
@@ -336,8 +354,10 @@ class Folding:
         told = _told(writes, policy)
         if told != found.arm_changes:  # a change was announced meanwhile, perhaps with new blocks
             (row,) = writes.rows("SELECT config FROM progress WHERE policy = ?", policy)
-            due = due_after(_with_arms(row[0], told), released)
+            due = due_after(_with_arms(row[0], told), released, len((folded.looks or {"looks": ()})["looks"]))
             writes.run("UPDATE progress SET due = ? WHERE policy = ?", due, policy)
+        if folded.looks is not None:
+            note_fact(writes, looks_fact(policy), canonical(folded.looks))
         if folded.ends[-1] - found.first > TOGETHER:
             note_fact(writes, _FORGET + policy, str(folded.ends[-1]))
         else:
@@ -358,7 +378,7 @@ class Folding:
             return
         here = old.policy, old.before, int(RoundStatus.REFUSED)
         point = configured(row[0]).public_point.astype("<f8").tobytes()
-        change = "UPDATE slots SET status = ?, reward = NULL, chosen = ?"
+        change = "UPDATE slots SET status = ?, reward = NULL, metrics = NULL, chosen = ?"
         self._change_slots(change, (here[2], point), "status <> ?", here)
 
     def _change_slots(
@@ -399,9 +419,10 @@ class Folding:
         known, ends = self._ends.get(policy, ("", []))
         if known != told:
             model = _with_arms(row[2], told)
-            ends = [(end, due_after(model, number) or 0) for number, end in enumerate(model.blocks)]
+            after = len(model.look_boundaries)
+            ends = [(end, due_after(model, number, after) or 0) for number, end in enumerate(model.blocks)]
             self._ends[policy] = told, ends
-        end = max(end for end, due in ends if due <= asked)
+        end = max((end for end, due in ends if due <= asked), default=0)
         here = policy, end, int(RoundStatus.PENDING)
         change = "UPDATE slots SET status = ?"
         self._change_slots(change, (int(RoundStatus.MISSED),), "status = ?", here)

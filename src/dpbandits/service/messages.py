@@ -1,5 +1,6 @@
 """Bodies of requests. Unknown members are refused, and errors never quote a value."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -147,6 +148,14 @@ class WarmStartRequest(_Strict):
     disjoint: bool
 
 
+class RangeRequest(_Strict):
+    """Public range of a metric. With `clip` a value outside counts as the nearer end, else as the default."""
+
+    low: Number
+    high: Number
+    clip: bool = False
+
+
 class ProductsRequest(_Strict):
     """Arms with public features: `columns` describes the features, and `rows` has an object for every arm.
     The field `name` of a row is the label of the arm.
@@ -173,6 +182,37 @@ class ActionsRequest(_Strict):
     step: dict[str, Annotated[list[Number], Field(min_length=2, max_length=2)]] | None = None
 
 
+class ControlRequest(_Strict):
+    """Control group: the label of an arm or "uniform", or {"function": ...} with a published function; and
+    the share of users in the group.
+    """
+
+    arm: Label | dict[str, dict[str, Any]]
+    share: Number | None = None
+
+
+class StopRequest(_Strict):
+    """Rule on released looks: `harm` names a metric that may exceed the control's by at most `above`."""
+
+    harm: str
+    above: Number | None = None
+    then: Literal["control"] | None = None
+
+
+class ReadoutRequest(_Strict):
+    """Private comparison with a control group. `metrics` has "bool" or {"low": ..., "high": ...} by name, and
+    `minimum` pairs of an arm and its least share.
+    """
+
+    control: ControlRequest
+    metrics: Annotated[dict[str, Literal["bool"] | RangeRequest], Field(max_length=16)] | None = None
+    weights: dict[str, Number] | None = None
+    looks: Whole | None = None
+    share: Number | None = None
+    minimum: Annotated[list[tuple[Label, Number]], Field(max_length=10_000)] | None = None
+    stop: StopRequest | None = None
+
+
 class PolicyRequest(_Strict):
     """`GPBandit` with contexts and arms or actions, or with a domain and a kernel.
 
@@ -194,6 +234,7 @@ class PolicyRequest(_Strict):
     clip: bool | None = None
     seed: Annotated[int, Field(ge=0, le=1 << 62)] | None = None
     warm_start: WarmStartRequest | None = None
+    readout: ReadoutRequest | None = None
     settings: SettingsRequest = SettingsRequest()
 
     model_config = _shown(
@@ -373,16 +414,32 @@ class FlagsRequest(BaseModel):
 
 
 class RewardRequest(_Strict):
-    """Reward of a decision, in the unit of the policy's reward_range; true and false are 1 and 0."""
+    """Reward of a decision, in the unit of the policy's reward_range; true and false are 1 and 0.
+
+    `metrics` has values of metrics of the policy's readout by name, such as {"complaint": false}. A value
+    that is left out, or is no number of the metric's range, counts as the public default.
+    """
 
     reward: Number | bool
+    metrics: Annotated[dict[str, Any], Field(max_length=16)] | None = None
 
     model_config = _shown({"reward": 1})
 
+    @property
+    def told(self) -> dict[str, float]:
+        """Metrics as numbers: infinity for a value that is no number, which counts as the default."""
+        return {name: _number(value) for name, value in (self.metrics or {}).items()}
 
-class _Told(_Strict):
+
+def _number(value: Any) -> float:
+    try:
+        return float(value) if isinstance(value, bool | int | float) else math.inf
+    except OverflowError:
+        return math.inf
+
+
+class _Told(RewardRequest):
     decision: Annotated[str, Field(max_length=100)]
-    reward: Number | bool
 
 
 class RewardsRequest(_Strict):
@@ -426,7 +483,9 @@ class RotateRequest(_Strict):
     model_config = _shown({"overlap_seconds": 86400})
 
 
-MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)
+MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields) | frozenset(
+    _Told.model_fields
+)
 """Names of all members of messages. An error about a body may contain these names."""
 
 

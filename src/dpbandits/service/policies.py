@@ -15,6 +15,7 @@ from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.central.arm_changes import ArmHistory
 from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.central.readout.declared import Readout
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms
@@ -22,7 +23,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact, due_after
+from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact, due_after, looks_of
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event, note_fact
@@ -40,6 +41,7 @@ __all__ = [
     "described",
     "kept_policy",
     "preview",
+    "readout_of",
     "releases_of",
 ]
 
@@ -94,6 +96,9 @@ def _built(
     if not isinstance(privacy, JointDP):
         raise InvalidParameter("privacy: expected JointDP for a policy")
     tuning = dict(asked.get("tuning") or {})
+    if asked.get("readout") is not None:
+        arguments["readout"] = Readout.from_config(asked["readout"])
+        tuning.setdefault("lag", 0)
     if "lag" not in tuning and "seconds" not in str(tuning.get("reporting_delay", 0)):
         tuning["lag"] = max(1, (asked["horizon"] or 0) // LAG_SHARE) if asked["horizon"] else 0
     with warnings.catch_warnings(record=True) as said:
@@ -148,6 +153,8 @@ def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> 
         "arms" not in asked or Arms(asked["arms"]).code(found["fallback"]) < 0
     ):
         raise InvalidParameter("fallback: expected one of the arms")
+    if found["mode"] == "shadow" and asked.get("readout") is not None:
+        raise InvalidParameter("readout: a policy in shadow mode does not choose the control's arm: use live")
     if found["default_reward"] is not None:
         low, high = asked["reward_range"]
         if not low <= found["default_reward"] <= high:
@@ -325,7 +332,8 @@ def change_arms(
         note_fact(writes, arms_fact(kept.id), canonical([*told, change.to_config()]))
         writes.run("UPDATE policies SET revision = revision + 1 WHERE id = ?", kept.id)
         if change.ends is not None:
-            due = due_after(engine.policy, engine.book.released)
+            looks = looks_of(writes, kept.id) or {"looks": ()}
+            due = due_after(engine.policy, engine.book.released, len(looks["looks"]))
             writes.run("UPDATE progress SET due = ? WHERE policy = ?", due, kept.id)
         what = "arm-retired" if retire else "arm-added"
         said = f"{change.arm} from release {change.version} on, after {change.asked} rounds"
@@ -358,6 +366,19 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
         "release": int(row[0] or 0) if row else 0,
         "rounds_released": int(row[1] or 0) if row else 0,
         "made_at": kept.made_at,
+    }
+
+
+def readout_of(reads: Reads, kept: Kept) -> dict[str, Any]:
+    """Return the released looks of a policy's readout as public JSON; raise Problem if it has none."""
+    found = looks_of(reads, kept.id)
+    if found is None:
+        raise Problem("conflict", "The policy was created without a readout.")
+    return {
+        "looks": len(found["looks"]),
+        "planned_looks": len(found["ends"]),
+        "ends": found["ends"],
+        "result": found["result"],
     }
 
 

@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from dpbandits.service.engines import looks_of
 from dpbandits.service.keys import Keys
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.store import Reads, Writes, note_event, note_fact
@@ -122,7 +123,9 @@ def rounds_released(reads: Reads, policy: str) -> int:
 
 
 def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
-    if before > rounds_released(writes, policy):
+    looks = looks_of(writes, policy)  # outcomes stay in the state until their look is released, too
+    kept = rounds_released(writes, policy)
+    if before > (kept if looks is None else min(kept, looks["closed"])):
         known = writes.one("SELECT value FROM facts WHERE name = ?", _OLD + policy)
         if known is not None:
             earlier, _, since = known[0].partition(" ")

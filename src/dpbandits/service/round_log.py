@@ -31,7 +31,7 @@ TOGETHER = 2000
 """Largest number of rounds that a fold reads, changes or removes in one transaction, to keep waits short."""
 
 _ROUNDS = (
-    "SELECT person, chosen, status, reward FROM slots WHERE policy = ? AND slot >= ? AND slot < ? "
+    "SELECT person, chosen, status, reward, metrics FROM slots WHERE policy = ? AND slot >= ? AND slot < ? "
     "ORDER BY slot"
 )
 
@@ -57,6 +57,7 @@ class Rounds(NamedTuple):
         actions: chosen actions, shape (n, d).
         status: `RoundStatus` of the rounds, shape (n,).
         rewards: rewards, shape (n,), NaN if there is none.
+        metrics: metrics that were told with each reward, 8 bytes each; None if there are none.
     """
 
     first: int
@@ -65,6 +66,7 @@ class Rounds(NamedTuple):
     actions: FloatArray
     status: IntArray
     rewards: FloatArray
+    metrics: tuple[bytes | None, ...] = ()
 
     def __repr__(self) -> str:
         return "Rounds()"
@@ -83,7 +85,7 @@ def rounds_of(
         stop = min(start + TOGETHER, upto)
         with reading() as reads:
             rows = reads.rows(_ROUNDS, policy, start, stop)
-        people, chosen, status, rewards = zip(*rows, strict=True) if rows else ((), (), (), ())
+        people, chosen, status, rewards, metrics = zip(*rows, strict=True) if rows else ((),) * 5
         part = Rounds(
             start,
             stop,
@@ -91,6 +93,7 @@ def rounds_of(
             np.frombuffer(b"".join(chosen), dtype="<f8").reshape(len(rows), -1 if rows else 0),
             np.array(status, dtype=np.int64),
             np.array(rewards, dtype=np.float64),  # None is NaN
+            metrics,
         )
         found.append(part)
     return found
@@ -110,6 +113,8 @@ class StoredLife(Life):
         held: number of rounds that the state holds.
         rounds_per_user: contribution bound; None for no bound.
         arm_changes: all changes of arms that were announced, in order.
+        metrics: number of metrics beside the reward; None without a readout. With a readout the state holds
+            the users, because their groups depend on them.
     """
 
     def __init__(
@@ -121,9 +126,11 @@ class StoredLife(Life):
         held: int = 0,
         rounds_per_user: int | None = None,
         arm_changes: Sequence[ArmChange] = (),
+        metrics: int | None = None,
     ) -> None:
         self._policy, self._folder, self._rounds = policy, folder, rounds
         self._held, self._most, self._arm_changes = held, rounds_per_user, arm_changes
+        self._metrics = metrics
 
     def __repr__(self) -> str:
         return "StoredLife()"
@@ -157,6 +164,8 @@ class StoredLife(Life):
             new = slice(max(self._held - part.first, 0), None)
             if len(part.status[new]):
                 named = [NOBODY] * (len(part.people) // len(NOBODY))
+                if self._metrics is not None:
+                    named = [part.people[at : at + 16] for at in range(0, len(part.people), 16)]
                 refused = part.status[new] == RoundStatus.REFUSED
                 start = max(self._held, part.first)
                 yield Record(round_log.ASK, round_log.pack_ask(start, named[new], part.actions[new], refused))
@@ -164,7 +173,8 @@ class StoredLife(Life):
             either = told | gone
             if either.any():
                 slots = part.first + np.flatnonzero(either)
-                packed = round_log.pack_tell(slots, part.rewards[either], told[either], gone[either])
+                beside = _matrix(part.metrics, self._metrics or 0)[either] if self._metrics else None
+                packed = round_log.pack_tell(slots, part.rewards[either], told[either], gone[either], beside)
                 yield Record(round_log.TELL, packed)
 
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
@@ -176,6 +186,15 @@ class StoredLife(Life):
 
     def refuse_leftovers(self) -> None:  # noqa: D102
         pass
+
+
+def _matrix(metrics: Sequence[bytes | None], count: int) -> FloatArray:
+    """Return told metrics as numbers (n, count), NaN where a round has none."""
+    none = np.full(count, np.nan).astype("<f8").tobytes()
+    found = np.frombuffer(b"".join(bytes(one) if one else none for one in metrics), dtype="<f8")
+    if found.size != len(metrics) * count:
+        raise CorruptState("the metrics in the store contradict the policy's readout")
+    return found.reshape(-1, count).astype(np.float64)
 
 
 def _check_users(people: bytes, most: int) -> None:

@@ -66,8 +66,7 @@ class ReadoutPolicy(RoundPolicy):
         found = super()._decided_one(*given)
         if self._run is None:
             return found
-        last = self._book.asked - 1
-        (group,) = self._run.names(last, last + 1)
+        (group,) = self._run.coming
         known = None if found.propensity is None or np.isnan(found.propensity) else found.propensity
         return Decision(found.id, found.index, found.action, known, found.arm, group)
 
@@ -83,11 +82,14 @@ class ReadoutPolicy(RoundPolicy):
         found = super().ask_batch(brought, users, available=available, at=at)
         if self._run is None or not len(found):
             return found
-        with self._holder.still():
-            first = int(self._book.rounds_of(found.ids[:1])[0])
-            groups = self._run.names(first, first + len(found))
         parts = (found.ids, found.indices, found.actions, found.propensities, found.refused, found.labels)
-        return DecisionBatch(*parts, found.choices, groups)
+        return DecisionBatch(*parts, found.choices, self._groups_of(self._run, found.ids))
+
+    def _groups_of(self, run: ReadoutRun, ids: Sequence[str]) -> tuple[str | None, ...]:
+        """Return `Decision.group` of consecutive rounds, which have these ids."""
+        with self._holder.still():
+            first = int(self._book.rounds_of(ids[:1])[0])
+            return run.names(first, first + len(ids))
 
     # -- telling ----------------------------------------------------------------------------------
 

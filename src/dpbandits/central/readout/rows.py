@@ -131,6 +131,11 @@ class Rows:
             self._values, self._answered = self._values[kept].copy(), self._answered[kept].copy()
             self._digests, self.closed = self._digests[kept].copy(), stop
 
+    def erase(self, stop: int) -> None:
+        """Replace the outcomes of rounds before `stop`, whose looks are not released, by the defaults."""
+        gone = slice(max(0, min(stop, self._asked) - self.closed))
+        self._values[gone], self._answered[gone] = self._lattice.defaults, False
+
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the secret arrays of a saved state, by name."""
         kept = self._asked - self.closed

@@ -172,6 +172,11 @@ class ReadoutRun:
         found = fits.any(axis=1)
         return np.where(found, fits.argmax(axis=1), rows), np.where(found, 1.0, chances)
 
+    @property
+    def coming(self) -> tuple[str | None, ...]:
+        """`Decision.group` of the rounds that `admit` was called for last."""
+        return tuple(NAMES[code] for code in self._coming.tolist())
+
     def names(self, start: int, stop: int) -> tuple[str | None, ...]:
         """Return `Decision.group` of rounds start..stop-1."""
         return tuple(NAMES[code] for code in self.rows.codes(start, stop).tolist())
@@ -328,6 +333,18 @@ class ReadoutRun:
         )
 
     # -- state ------------------------------------------------------------------------------------
+
+    def shown(self) -> dict[str, Any]:
+        """Return the durable looks and the rule's state as public JSON, for `follow`."""
+        looks = [[one.sums.tolist(), one.public.tolist()] for one in self._looks[: self.settled]]
+        return {"looks": looks, "closed": self.rows.closed, "stopped": self.rows.stopped}
+
+    def follow(self, shown: Mapping[str, Any]) -> None:
+        """Take over what `shown` has returned in the process that releases the looks."""
+        self._looks = tuple(
+            _Released(*(np.array(part, dtype=np.int64) for part in one)) for one in shown["looks"]
+        )
+        self.settled, self.rows.stopped = len(self._looks), shown["stopped"]
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the secret arrays of a saved state, by name."""
