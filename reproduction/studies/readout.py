@@ -21,13 +21,20 @@ independent coins. Rows are written as JSON. Beside ours are three crude interva
 interval, 1.96 deviations at every look, and means pooled over looks. `width_over_open` is the mean width over
 that of the usual normal interval on the same outcomes without noise. Further rows hold sample ratios, repeat
 visits and segments (a quarter of the runs).
+
+Two parts run the policy itself with a readout at its defaults, under simulated noise. `--only policy` counts
+how often the intervals cover the expectation of policy minus control over the users of `WORLD`, given the
+policy's releases. `--only cost` measures what a readout costs the policy group on `cps-income`.
 """
 
 import argparse
 import json
 import os
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -35,7 +42,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from joblib import Parallel, delayed
 
-from dpbandits.models.readout import CellTable, NoiseScales, half_width
+import dpbandits as dpb
+from dpbandits.lab.evaluation.summary import Estimate
+from dpbandits.lab.worlds import cps_income
+from dpbandits.models.readout import CellTable, Group, Look, NoiseScales, half_width
 from dpbandits.models.readout.boundaries import any_number_level, planned_levels
 from dpbandits.models.readout.estimates import Contrast, Side
 from dpbandits.models.readout.segments import cell_contrast, holm
@@ -166,7 +176,7 @@ def open_width(contrast: Contrast) -> np.ndarray:
     return 1.96 * np.sqrt(total)
 
 
-def covers(ends: tuple[np.ndarray, np.ndarray], truth: float) -> np.ndarray:
+def covers(ends: tuple[np.ndarray, np.ndarray], truth: float | np.ndarray) -> np.ndarray:
     return (ends[0] <= truth) & (truth <= ends[1])
 
 
@@ -422,6 +432,157 @@ def segments_row(effects: str, kind: str, metric: str, people: int, runs: int, s
     }
 
 
+WORLD = np.array([[0.2, 0.35, 0.15], [0.25, 0.2, 0.4], [0.3, 0.3, 0.3], [0.35, 0.3, 0.5]])
+"""Chances of yes in four regions, each with a quarter of the users, of `ARMS`; the first is the control's."""
+
+REGIONS, ARMS = np.array(["north", "east", "south", "west"]), ("nothing", "mail", "call")
+ROUNDS, POLICY_SEED = 2_000, 7_610_000
+PEOPLE_SERVED, COST_RUNS, COST_SEED = 10_000, 20, 7_620_000
+
+
+def policy_of(
+    horizon: int, epsilon: float, seed: int, *, visits: int = 1, readout: dpb.Readout | None, **known: Any
+) -> dpb.central.GPBandit:
+    """The policy. The secret key of the digests follows from the seed, so that runs can be repeated."""
+    with patch.object(secrets, "token_bytes", np.random.default_rng([seed, 1]).bytes):
+        return dpb.central.GPBandit(
+            **known,
+            horizon=horizon,
+            privacy=dpb.JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=visits),
+            seed=seed,
+            noise=dpb.SimulatedNoise(seed),
+            readout=readout,
+        )
+
+
+def policy_run(epsilon: float, visits: int, seed: int) -> tuple[tuple[Look, ...], np.ndarray, Any]:
+    """Released looks, true differences (LOOKS,) over the first looks, and the last readout of the reward.
+
+    A user has one region. With chance 1/2 the same uniform number decides on yes at every return. The
+    decisions of a batch rest on the same releases. The batch's truth is a mean over regions: the known mean
+    of the arms that the policy group got there, minus that of the control's arm.
+    """
+    rng, readout = np.random.default_rng(seed), dpb.Readout(control=dpb.Control(arm=ARMS[0]))
+    policy = policy_of(
+        ROUNDS,
+        epsilon,
+        seed,
+        visits=visits,
+        readout=readout,
+        contexts=dpb.Schema(region=dpb.Categories(REGIONS.tolist())),
+        arms=ARMS,
+        reward_range=(0, 1),
+    )
+    users = rng.permutation(np.repeat(np.arange(ROUNDS // visits), visits))
+    region = rng.integers(0, len(REGIONS), ROUNDS // visits)[users]
+    again = rng.random(ROUNDS // visits)[users]
+    coins = np.where(rng.random(ROUNDS) < 0.5, again, rng.random(ROUNDS))
+    looks = [ROUNDS * look // LOOKS for look in range(1, LOOKS + 1)]
+    earned, served, start = np.zeros(LOOKS), np.zeros(LOOKS), 0
+    for end in sorted({*policy.blocks, *looks}):
+        rows = np.arange(start, end)
+        decided = policy.ask_batch({"region": REGIONS[region[rows]]}, users=users[rows].tolist())
+        means = WORLD[region[rows], decided.indices]
+        policy.tell_batch(decided.ids, (coins[rows] < means).astype(np.float64))
+        own = np.array(decided.groups) == "policy"
+        place, here = np.searchsorted(looks, end), region[rows][own]
+        earned[place] += own.sum() * (np.bincount(here, means[own]) / np.bincount(here)).mean()
+        served[place] += own.sum()
+        start = end
+    truths = np.cumsum(earned / served - WORLD[:, 0].mean()) / np.arange(1, LOOKS + 1)
+    return policy.released_looks(), truths, policy.readout().reward
+
+
+def released(runs: list[tuple[Look, ...]], name: str) -> Side:
+    """Rewards (runs, LOOKS) of one group as the policies released them."""
+    groups = [[getattr(look, name) for look in looks] for looks in runs]
+
+    def of(read: Callable[[Group], float]) -> np.ndarray:
+        return np.array([[read(group) for group in looks] for looks in groups], dtype=np.float64)
+
+    return Side(
+        weights=np.full((len(runs), LOOKS), 1.0 / LOOKS),
+        rounds=of(lambda group: group.rounds),
+        squared_rounds=of(lambda group: group.squared_rounds),
+        overlap=of(lambda group: group.overlap),
+        users=of(lambda group: group.users),
+        sums=of(lambda group: group.sums[0]),
+        squares=of(lambda group: group.squares[0]),
+        laplace=of(lambda group: group.sum_laws[0].laplace),
+        gaussian=of(lambda group: group.sum_laws[0].gaussian),
+        square_sd=of(lambda group: group.square_laws[0].sd),
+    )
+
+
+def policy_row(epsilon: float, visits: int, runs: int) -> dict[str, Any]:
+    found = [policy_run(epsilon, visits, POLICY_SEED + run) for run in range(runs)]
+    looks, truths, rewards = zip(*found, strict=True)
+    truth, excluded = np.array(truths), np.zeros(runs, dtype=bool)
+    contrast = Contrast(released(looks, "policy"), released(looks, "control"))
+    for look in range(1, LOOKS + 1):
+        seen = contrast.first(look)
+        ends = seen.interval(planned_levels(seen.increments, LOOKS, side=0.025)[..., -1])
+        excluded |= ~covers(ends, truth[:, look - 1])
+    fixed = np.array([one.interval for one in rewards]).T
+    always = np.array([one.always for one in rewards]).T
+    values = {
+        "covered": covers((fixed[0], fixed[1]), truth[:, -1]),
+        "always_covered": covers((always[0], always[1]), truth[:, -1]),
+        "excluded": excluded,
+        "half_width": 0.5 * (fixed[1] - fixed[0]),
+        "bias": np.array([one.difference for one in rewards]) - truth[:, -1],
+        "truth": truth[:, -1],
+    }
+    row: dict[str, Any] = {"part": "policy", "epsilon": epsilon, "visits": visits, "runs": runs}
+    for name, value in values.items():
+        one = Estimate.of(value.astype(np.float64))
+        row |= {name: one.mean, f"{name}_error": one.standard_error}
+    return row
+
+
+def cost_run(seed: int) -> tuple[float, float]:
+    """Mean reward of the policy group with a readout, and of the same people served without one."""
+    table = cps_income(seed=seed, horizon=PEOPLE_SERVED)
+    known = {"contexts": table.schema, "arms": table.arms.labels, "reward_range": table.reward_range}
+    readout = dpb.Readout(control=dpb.Control(arm=table.arms.labels[0]))
+    got, own = np.empty((2, PEOPLE_SERVED)), np.zeros(PEOPLE_SERVED, dtype=np.bool_)
+    for place, asked in enumerate((readout, None)):
+        policy, start = policy_of(PEOPLE_SERVED, EPSILON, seed, readout=asked, **known), 0
+        for end in sorted({*policy.blocks, PEOPLE_SERVED}):
+            decided = policy.ask_batch(table.people(start, end), users=table.users(start, end))
+            got[place, start:end] = table.rewards(start, end, decided.indices)
+            policy.tell_batch(decided.ids, got[place, start:end])
+            if asked:
+                own[start:end] = np.array(decided.groups) == "policy"
+            start = end
+    with_readout, without = got[:, own].mean(axis=1).tolist()
+    return with_readout, without
+
+
+def cost_row(runs: int) -> dict[str, Any]:
+    found = np.array([cost_run(COST_SEED + run) for run in range(runs)])
+    cost = Estimate.of(found[:, 1] - found[:, 0])
+    return {
+        "part": "cost",
+        "people": PEOPLE_SERVED,
+        "epsilon": EPSILON,
+        "runs": runs,
+        "with_readout": float(found[:, 0].mean()),
+        "without": float(found[:, 1].mean()),
+        "cost": cost.mean,
+        "cost_error": cost.standard_error,
+    }
+
+
+def jobs_of(part: str, runs: int) -> list[Any]:
+    """Return the work of one part: `simulated`, `policy` or `cost`."""
+    if part == "policy":
+        return [
+            delayed(policy_row)(epsilon, visits, runs // 100) for epsilon in (8.0, 1.0) for visits in (1, 2)
+        ]
+    return [delayed(cost_row)(COST_RUNS)] if part == "cost" else jobs(runs)
+
+
 def jobs(runs: int) -> list[Any]:
     found: list[Any] = []
     for scenario in SCENARIOS:
@@ -449,8 +610,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--only", choices=("policy", "cost"), help="rows of other parts in --out are kept")
     asked = parser.parse_args()
-    rows = Parallel(n_jobs=asked.jobs, verbose=5)(jobs(asked.runs))
+    parts = [asked.only] if asked.only else ["simulated", "policy", "cost"]
+    kept = json.loads(asked.out.read_text()) if asked.only else []
+    work = [one for part in parts for one in jobs_of(part, asked.runs)]
+    rows = [row for row in kept if row["part"] != asked.only] + Parallel(n_jobs=asked.jobs, verbose=5)(work)
     asked.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from IPython.display import Markdown
-from pages import Row, load, table
+from pages import Row, load, pm, table
 
 SEVERAL_LOOKS, FALSE_STOPS, ALARMS, FOUND = 0.05, 0.055, 0.0015, 0.9
-COVERAGE = (0.94, 0.97)
+COVERAGE, COST = (0.94, 0.97), 0.004
 WIDTHS = {
     ("rare", 10_000): {"gaussian": 2.05, "pure": 2.95},
     ("rare", 100_000): {"gaussian": 1.2, "pure": 1.35},
@@ -87,6 +87,14 @@ def readout_aims() -> Markdown:
             f"`half_width` forecasts {_span(forecasts)} of the mean width (aim 90% to 110%)",
         )
     )
+    (cost,) = _rows("cost")
+    found.append(
+        (
+            cost["cost"] <= COST,
+            f"a readout costs the policy group {pm(cost['cost'], cost['cost_error'])} of reward (aim {COST}; "
+            f"`cps-income`, {cost['people']:,} people, epsilon {cost['epsilon']:g}, {cost['runs']} runs)",
+        )
+    )
     found.sort(key=lambda one: one[0])
     return Markdown("\n".join(f"- {'Met' if met else '**Missed**'}: {said}." for met, said in found))
 
@@ -113,6 +121,23 @@ def readout_main() -> Markdown:
         for row in _rows("main")
     ]
     return table(["scenario", "noise", "people", *columns, "width"], lines)
+
+
+def readout_policy() -> Markdown:
+    """Show coverage and width of the intervals of a running policy, with standard errors."""
+    columns = {"covered": "covered", "excluded, four looks": "excluded"}
+    lines: list[list[Any]] = [
+        [
+            f"{row['epsilon']:g}",
+            row["visits"],
+            *(f"{pm(row[name], row[f'{name}_error'], scale=100, digits=1)}%" for name in columns.values()),
+            pm(row["bias"], row["bias_error"]),
+            f"{row['half_width']:.3f}",
+            f"{row['truth']:.3f}",
+        ]
+        for row in _rows("policy")
+    ]
+    return table(["epsilon", "visits", *columns, "mean error", "half width", "true difference"], lines)
 
 
 def readout_others() -> Markdown:
