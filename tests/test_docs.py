@@ -33,6 +33,7 @@ TASKS = {
     "curator and modeler": "outsourced.md",
     "move from another library": "moving.md",
     "log to adaptive policy": "plot_warm_start.py",
+    "did it work": "did-it-work.md",
     "box": "over-a-box.md",
     "why nothing is learned": "why-nothing-is-learned.md",
     "optimise over a stranger's table": "outsourced-table.md",

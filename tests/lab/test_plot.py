@@ -240,3 +240,29 @@ def test_outcome_and_value_are_drawn_along_an_action_with_the_best_marked():
             plot.released(published, "price", at={**AT, **wrong})
     with pytest.raises(InvalidData, match="grid"):
         plot.released(published, "price", at={**AT, "channel": "fax"})
+
+
+def test_a_readout_is_drawn_with_both_intervals_of_every_look():
+    policy = dpb.central.GPBandit(
+        contexts=dpb.Schema(age=dpb.Range(18, 90)),
+        arms=["a", "b"],
+        reward_range=(0, 1),
+        horizon=400,
+        privacy=dpb.JointDP(epsilon=20, user_ids=False),
+        readout=dpb.Readout(control=dpb.Control(arm="a", share=0.3), metrics={"harm": bool}),
+        noise=dpb.SimulatedNoise(1),
+    )
+    decided = policy.ask_batch({"age": np.full(301, 40.0)})
+    policy.tell_batch(decided.ids, np.ones(301), metrics={"harm": np.zeros(301)})
+    found = policy.readout()
+    axes = plot.readout(found).axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["reward", "harm"]
+    for ax, metric in zip(axes, found.readings.metrics, strict=True):
+        always, once = (np.array([bar[:, 1] for bar in lines.get_segments()]) for lines in ax.collections)
+        assert always.shape == once.shape == (found.readings.looks, 2)
+        np.testing.assert_allclose(always[-1], metric.always)
+        np.testing.assert_allclose(once[-1], metric.interval)
+        assert ax.lines[0].get_ydata()[-1] == pytest.approx(metric.difference)
+        assert ax.get_xlim()[1] > 4
+    with pytest.raises(InvalidParameter, match="readout"):
+        plot.readout(policy)

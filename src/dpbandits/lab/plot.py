@@ -3,6 +3,7 @@
 - `along_rounds`, `along_epsilons`: run policies in worlds and draw their rewards or regret.
 - `released`: draw a policy's predictions along one or two columns of a context.
 - `budget_left`: draw how much of their privacy budget accounts have spent.
+- `readout`: draw what a policy earns against its control group, look by look.
 
 The colours are Okabe and Ito's, which colour-blind readers can distinguish. Every line has its own dash and
 mark, and maps use one scale of lightness, so that pictures are readable in grey. The foot of each picture
@@ -26,6 +27,7 @@ from dpbandits._calls import worded
 from dpbandits._lazy import names_of, needing
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.budget import Ledger
+from dpbandits.central.readout.reading import ReadoutResult
 from dpbandits.domains import Box, Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
@@ -50,6 +52,7 @@ __all__ = [
     "label_axes",
     "new_figure",
     "panels",
+    "readout",
     "released",
     "to_data_uri",
     "to_png",
@@ -640,4 +643,44 @@ def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
     ax.grid(visible=False, axis="y")
     label_axes(ax, title="Spent of the budget", x="")
     add_foot(figure, "Privacy cost of releases, as recorded by the ledger.")
+    return figure
+
+
+# -- a comparison with a control group -------------------------------------------------------------
+
+
+@worded
+def readout(result: ReadoutResult) -> "Figure":
+    """Draw the difference of a policy and its control group after every look, one panel for each metric.
+
+    Thick bars are the intervals for a comparison that is read once. Thin bars hold at all looks together.
+
+    Args:
+        result: Result of `policy.readout()`.
+
+    Raises:
+        InvalidParameter: The result has another type.
+        MissingExtra: matplotlib is not installed.
+    """
+    _checks.an(result, ReadoutResult, name="result", pass_="readout(policy.readout())")
+    by_look, metrics = result.by_look(), result.readings.metrics
+    looks = [one.looks for one in by_look]
+    figure, axes = new_figure(width=5.4, height=0.8 + 2.2 * len(metrics), rows=len(metrics))
+    for place, ax in enumerate(axes):
+        read = [one.metrics[place] for one in by_look]
+        middle = np.array([one.difference for one in read])
+        for ends, width, label in (
+            ([one.always for one in read], 1.2, "holds at all looks"),
+            ([one.interval for one in read], 4.0, "read once"),
+        ):
+            ax.vlines(looks, *np.transpose(ends), color=PALETTE["blue"], linewidth=width, label=label)
+        ax.plot(looks, middle, "o", color=PALETTE["black"], markersize=4)
+        ax.axhline(0.0, color=PALETTE["orange"], linestyle="--", linewidth=1.2)
+        ax.set_xticks(range(1, (result.readings.planned_looks or looks[-1]) + 1))
+        ax.set_xlim(0.5, (result.readings.planned_looks or looks[-1]) + 0.5)
+        ax.grid(visible=False, axis="x")
+        label_axes(ax, title=metrics[place].name, x="look", y="policy minus control")
+    axes[0].legend(loc="best", fontsize=8, frameon=False)
+    confidence = f"{result.readings.confidence:.0%}"
+    add_foot(figure, f"{confidence} intervals; they include sampling and the noise of privacy.")
     return figure

@@ -284,7 +284,9 @@ def test_the_answer_is_that_of_the_released_looks():
     control = sum(look.control.sums[0] for look in looks) / sum(look.control.rounds for look in looks) + 0.5
     assert found.reward.control == pytest.approx(control)
     assert found.reward.interval[0] > 0.3
-    assert "the policy earns more than the control" in found.sentence
+    assert "The policy earns more than the control" in found.sentence
+    assert [one.looks for one in found.by_look()] == [1, 2]
+    assert found.by_look()[-1].to_json() == found.readings.to_json()
     assert "use the interval for all looks" in found.sentence
     assert found["revenue"].name == "revenue"
     assert json.loads(json.dumps(found.to_json()))["learning"]["epsilon"] == pytest.approx(19.0)
@@ -294,6 +296,20 @@ def test_the_answer_is_that_of_the_released_looks():
         GPBandit(
             contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1)
         ).readout()
+
+
+def test_the_answer_names_too_little_data_and_what_clipping_hides():
+    readout = {"metrics": {"revenue": dpb.RewardRange(0, 500, clip=True)}, "looks": 4}
+    one = policy(privacy=WITHOUT_IDS, readout=readout)
+    one.tell_batch([one.ask(CONTEXT).id for _ in range(50)], np.zeros(50))
+    found = one.readout()
+    assert "too little data for an answer" in found.sentence
+    assert "revenue outside 0 to 500 count as the nearer bound" in found.sentence
+    assert "reward outside" not in found.sentence
+    many = policy(privacy=JointDP(epsilon=50, user_ids=False), horizon=2000, readout=readout)
+    many.tell_batch([many.ask(CONTEXT).id for _ in range(500)], np.ones(500))
+    assert "not shown to differ" in many.readout().sentence
+    assert "too little" not in many.readout().sentence
 
 
 @pytest.mark.parametrize("release", ["marginals", "features"])

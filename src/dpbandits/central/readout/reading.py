@@ -1,13 +1,13 @@
 """`ReadoutResult`: answer of a readout after its looks so far, computed from releases and public numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpbandits._seen import Seen, said
-from dpbandits.central.readout.declared import REWARD
 from dpbandits.central.readout.run import ReadoutRun
+from dpbandits.domains import RewardRange
 from dpbandits.errors import ProtocolError
-from dpbandits.models.readout import Readings, ReadMetric, compare_groups
+from dpbandits.models.readout import Look, Metric, Readings, ReadMetric, compare_groups
 from dpbandits.privacy.definitions import JointDP
 
 __all__ = ["ReadoutResult", "read_looks"]
@@ -20,14 +20,21 @@ EARLIER = " More looks follow: if you decide before the last one, use the interv
 
 ENDED = " The comparison ended early: use the interval for all looks, {always}."
 
-CLIPPED = " Values of {name} outside {low:g} to {high:g} count as the nearer bound."
+TOO_LITTLE = (
+    " There is too little data for an answer: compared with the rewards themselves, the interval is too wide."
+)
+
+CLIPPED = (
+    " Values of {name} outside {low:g} to {high:g} count as the nearer bound, so a difference beyond these "
+    "bounds is hidden."
+)
 
 UNEQUAL = (
     " The groups answer unequally often, {policy:.1%} of the policy's rounds and {control:.1%} of the "
     "control's (p = {p:.2g}): the difference may come from missing answers."
 )
 
-STOPPED = " The rule has stopped: {harm} exceeds that of the control by more than {above:g}."
+STOPPED = " The stop rule is met: {harm} exceeds that of the control by more than {above:g}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,11 +43,13 @@ class ReadoutResult(Seen):
 
     Attributes:
         readings: Estimates, intervals and the check of the sample ratio.
-        sentence: The answer about the reward, in words.
+        sentence: The answer about the reward, in words, and what qualifies it.
         stopped: Number of the look, from 1, at which the rule of `Readout.stop` stopped; None if it did not.
         learning: Promise to which learning was calibrated, so that the readout could be paid.
         sums: Standard deviation of the noise of a sum of rewards at a look, in rounds of the full range, of
             the policy group and of the control group.
+        looks: Released sums of every look so far.
+        metrics: Public descriptions of the metrics.
     """
 
     readings: Readings
@@ -48,6 +57,8 @@ class ReadoutResult(Seen):
     stopped: int | None
     learning: JointDP
     sums: tuple[float, float]
+    looks: tuple[Look, ...] = field(compare=False)
+    metrics: tuple[Metric, ...]
 
     @property
     def reward(self) -> ReadMetric:
@@ -60,6 +71,19 @@ class ReadoutResult(Seen):
             if one.name == name:
                 return one
         raise KeyError(name)
+
+    def by_look(self) -> tuple[Readings, ...]:
+        """Return the readings as they were after each look, from the first with rounds of both groups."""
+        first = next(k for k, look in enumerate(self.looks, start=1) if _both(look))
+        return tuple(
+            compare_groups(
+                self.looks[:k],
+                self.metrics,
+                planned_looks=self.readings.planned_looks,
+                confidence=self.readings.confidence,
+            )
+            for k in range(first, len(self.looks) + 1)
+        )
 
     def __repr__(self) -> str:
         return said(self, looks=self.readings.looks, planned_looks=self.readings.planned_looks)
@@ -75,9 +99,10 @@ class ReadoutResult(Seen):
         ]
         lines += [
             "",
-            f"Learning was calibrated to epsilon {self.learning.epsilon:.4g} to pay for the readout. The "
-            f"noise of a sum at a look has the standard deviation {self.sums[0]:.3g} in the policy group and "
-            f"{self.sums[1]:.3g} in the control group, in rounds of the full range.",
+            f"Learning has epsilon {self.learning.epsilon:.4g}. The rest of the promise pays for the "
+            f"readout. At each look, noise changes the sum of rewards by about {self.sums[0]:.3g} times the "
+            f"width of the reward's range in the policy group, and {self.sums[1]:.3g} times in the "
+            "control group.",
         ]
         return "\n".join(lines)
 
@@ -99,15 +124,17 @@ def read_looks(run: ReadoutRun, *, confidence: float) -> ReadoutResult:
         ProtocolError: No look with rounds of both groups was released.
     """
     looks = run.looks(run.settled)
-    if not any(look.policy.rounds and look.control.rounds for look in looks):
+    if not any(map(_both, looks)):
         raise ProtocolError(NO_LOOK.format(first=run.ends[0]))
     planned = len(run.ends)
     readings = compare_groups(looks, run.metrics, planned_looks=planned, confidence=confidence)
     stopped, stop = run.stopped_at(run.settled), run.readout.stop
     sentence = _sentence(readings)
-    bounds = run.outcomes[0].bounds
-    if bounds.clip:
-        sentence += CLIPPED.format(name=REWARD, low=bounds.low, high=bounds.high)
+    if _too_wide(readings.metrics[0], run.outcomes[0].bounds):
+        sentence += TOO_LITTLE
+    for one in run.outcomes:
+        if one.bounds.clip:
+            sentence += CLIPPED.format(name=one.name, low=one.bounds.low, high=one.bounds.high)
     if readings.looks < planned:
         low, high = readings.metrics[0].always
         said_of = EARLIER if run.rows.stopped is None else ENDED
@@ -117,7 +144,7 @@ def read_looks(run: ReadoutRun, *, confidence: float) -> ReadoutResult:
         sentence += UNEQUAL.format(control=control, policy=policy, p=readings.sample_ratio)
     if stopped is not None and stop is not None:
         sentence += STOPPED.format(harm=stop.harm, above=stop.above)
-    return ReadoutResult(readings, sentence, stopped, run.learning, run.sum_sds)
+    return ReadoutResult(readings, sentence, stopped, run.learning, run.sum_sds, looks, run.metrics)
 
 
 def _sentence(readings: Readings) -> str:
@@ -131,8 +158,19 @@ def _sentence(readings: Readings) -> str:
     else:
         answer = "is not shown to differ from the control"
     return (
-        f"After {readings.looks} of {readings.planned_looks} looks, with {policy} rounds of the policy and "
-        f"{control} of the control, the policy {answer}: mean reward {reward.policy:.4g} against "
-        f"{reward.control:.4g}, difference {reward.difference:+.4g}, {readings.confidence:.0%} interval "
-        f"{low:+.4g} to {high:+.4g}."
+        f"The policy {answer}: its mean reward is {reward.policy:.4g} against {reward.control:.4g}, a "
+        f"difference of {reward.difference:+.4g} ({readings.confidence:.0%} interval {low:+.4g} to "
+        f"{high:+.4g}). This was read after {readings.looks} of {readings.planned_looks} looks, with "
+        f"{policy:,} rounds of the policy and {control:,} of the control."
     )
+
+
+def _too_wide(reward: ReadMetric, bounds: RewardRange) -> bool:
+    """Return True if the interval holds 0 and reaches as far as the mean reward, or half the range."""
+    low, high = reward.interval
+    mean = min(max(reward.policy, reward.control), bounds.high) - bounds.low
+    return low <= 0.0 <= high and high - low > min(2.0 * mean, bounds.width)
+
+
+def _both(look: Look) -> bool:
+    return look.policy.rounds > 0 and look.control.rounds > 0
