@@ -1,4 +1,4 @@
-"""Files of every release since 0.1.0 open in this version, and say what they said."""
+"""Files of every release since 0.1.0 open in this version, with the same answers."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def expected(release: Path, name: str) -> Any:
 
 
 def holds(new: Any, old: Any) -> bool:
-    """Whether everything that was there is there, and is the same; more may have come."""
+    """Return True if `new` has everything that `old` has, with the same values; it may have more."""
     if isinstance(old, dict) and isinstance(new, dict):
         return all(key in new and holds(new[key], value) for key, value in old.items())
     return bool(new == old)
