@@ -565,7 +565,7 @@ def test_evaluate_names_contexts_that_cannot_be_read(tables):
         (tables / "odd.csv").write_text(text + f"p9,{age},0.5,drug,1,0.5,0.33,1,1\n")
         done = call("evaluate", tables / "policy", tables / "odd.csv", "--draws", "5")
         assert (done.exit_code == 1) is refused
-        assert ("contexts that cannot be read" in str(done.exception)) is refused
+        assert ("context cannot be read, in the columns ['age']" in str(done.exception)) is refused
 
 
 @pytest.mark.parametrize(

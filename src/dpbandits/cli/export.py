@@ -2,14 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
-from dpbandits.export.sql import Dialect
-
 __all__ = ["app"]
+
+Dialect = Literal["duckdb", "postgres"]
+"""Databases of `dpbandits.export.to_sql`; importing its module would load NumPy for the help."""
 
 app = typer.Typer(help="Write a published policy for other runtimes.", no_args_is_help=True)
 
