@@ -280,6 +280,23 @@ def test_arms_keep_their_type(engine, arms):
     assert set(map(type, found)) == {float if 0.5 in arms else type(arms[0])}
 
 
+@pytest.mark.parametrize(
+    ("names", "dialect"), [(("Age", "age"), "duckdb"), (("x" * 63 + "a", "x" * 63 + "b"), "postgres")]
+)
+def test_names_that_a_database_takes_for_the_same_are_refused(names, dialect):
+    """DuckDB would read the first of both columns twice."""
+    two = dpb.Schema(**dict.fromkeys(names, dpb.Range(0, 1)))
+    policy = dpb.central.GPBandit(
+        contexts=two, arms=ARMS, reward_range=(0, 1), horizon=100, privacy=dpb.JointDP(1, 1e-6)
+    )
+    other = {"duckdb": "postgres", "postgres": "duckdb"}[dialect]
+    assert policy.publish().to_sql(other)
+    with pytest.raises(InvalidParameter, match=r"for the same.* Rename one"):
+        policy.publish().to_sql(dialect)
+    with pytest.raises(InvalidParameter, match=r"one of them and decision, for the same"):
+        policy.publish().to_sql(other, decision=names[0])
+
+
 def test_what_has_no_such_statement_is_refused():
     function = learned()
     policy = json.loads(function.to_decisions())

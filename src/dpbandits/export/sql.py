@@ -156,7 +156,8 @@ def to_sql(
     """Return a SELECT statement that gives every row of a table the arm that `recommend` gives its context.
 
     The statement returns all columns of the table and the arm. Columns that the policy does not use may have
-    any name that does not begin with `dpb_`.
+    any name that does not begin with `dpb_`, and that the database tells apart from the policy's: DuckDB
+    ignores case.
 
     Args:
         text: Result of `to_decisions()` of a function of contexts and arms.
@@ -168,8 +169,8 @@ def to_sql(
     Raises:
         CorruptState: The text is no exported policy.
         InvalidParameter: The policy chooses numbers, its scores are not sums of effects or constant on cells,
-            it has more than `MOST_NUMBERS` scores, arms are of several types, or a category is spelled like a
-            date.
+            it has more than `MOST_NUMBERS` scores, arms are of several types, a category is spelled like a
+            date, or the database takes two names for the same.
 
     Privacy:
         The statement is computed from the published policy and the names alone.
@@ -187,6 +188,12 @@ def to_sql(
     with reading("a policy with columns by name"):
         told = zip(policy["columns"], rule["edges"], strict=True)
         columns = [_Column.of(place, column, edges) for place, (column, edges) in enumerate(told)]
+    names = [decision, *(column["name"] for column in policy["columns"])]
+    if len({_compared(name, dialect) for name in names}) < len(names):
+        raise InvalidParameter(
+            "to_sql: the database takes two of the policy's columns, or one of them and decision, for "
+            "the same: DuckDB ignores case, and PostgreSQL reads the first 63 bytes of a name. Rename one"
+        )
     layers = [
         [part for column in columns for part in column.texts(engine)],
         [f"{engine.number(f'dpb_w{one.place}')} AS dpb_n{one.place}" for one in columns if one.numeric],
@@ -215,6 +222,11 @@ def to_sql(
     cases = " ".join(f"WHEN {one} THEN {label}" for one, label in zip(chosen, labels, strict=True))
     arm = f"CASE {cases} ELSE {otherwise} END AS {into}"
     return f"SELECT {engine.row}, {arm}\nFROM (\n{found}\n) AS dpb_policy\n"
+
+
+def _compared(name: str, dialect: Dialect) -> str | bytes:
+    """Return a name as the database compares it with others."""
+    return name.lower() if dialect == "duckdb" else name.encode()[:63]
 
 
 def _labels(arms: Sequence[Any], fallback: Any) -> list[str]:

@@ -123,7 +123,9 @@ class Products:
         an(features, Mapping, name="features", pass_='features={"price": 30}')
         with reading("the features of an arm"):
             if set(features) != set(self.columns.names):
-                raise InvalidParameter(f"expected the names {list(self.columns.names)}")
+                raise InvalidParameter(
+                    f"expected the names {', '.join(self.columns.names)}: pass a value of each, and no other"
+                )
             found = {name: _plain(features[name]) for name in self.columns.names}
             self.columns.encode({name: [value] for name, value in found.items()})
         return found

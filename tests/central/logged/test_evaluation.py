@@ -117,6 +117,19 @@ def test_a_log_of_which_no_row_counts_says_nothing_and_raises_nothing(policy):
     table = rows() | {"paid": np.full(ROWS, np.nan)}
     values = evaluation(policy, table, noise=SimulatedNoise(1)).release().values()
     assert [(one.low, one.high) for one in values] == [(0, 1), (0, 1), (-1, 1)]
+    held = evaluation(policy, table, noise=SimulatedNoise(1)).release()
+    assert held.hides_everything
+    assert "nothing is known of the values" in str(held)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_value_is_outside_the_range_of_rewards(policy, seed):
+    """With a large bound on weights, noise is many times the range."""
+    table = rows() | {"chance": np.full(ROWS, 1e-9)}
+    options = {"propensity": "chance", "largest_weight": 1e6, "noise": SimulatedNoise(seed)}
+    for place, one in enumerate(evaluation(policy, table, **options).release().values()):
+        least = 0.0 if place < 2 else -1.0
+        assert least <= one.low <= one.estimate <= one.high <= 1.0
 
 
 # -- one person ---------------------------------------------------------------------------------------
@@ -206,6 +219,10 @@ def test_what_does_not_fit_is_refused_before_any_release(policy):
         evaluation(policy, largest_weight=0.5)
     with pytest.raises(InvalidParameter, match="at least one"):
         Evaluation(policies={}, log=log(), privacy=PROMISE, against="post")
+    with pytest.raises(
+        InvalidParameter, match=r"log is a dict, expected a LoggedTable: pass log=LoggedTable"
+    ):
+        Evaluation(policies={"policy": policy}, log=rows(), privacy=PROMISE, against="post")
 
 
 def other_policy():
@@ -215,6 +232,19 @@ def other_policy():
 
 
 # -- once ---------------------------------------------------------------------------------------------
+
+
+def test_a_table_that_publish_once_returns_is_a_policy_and_one_that_runs_is_not(policy, tmp_path):
+    learned = dpb.central.publish_once(log(rows(300, seed=7)), tmp_path / "policy", PROMISE, horizon=300)
+    terms = {"log": log(), "privacy": PROMISE, "against": "post"}
+    found = dpb.central.evaluate(learned, directory=tmp_path / "one", **terms)
+    named = dpb.central.evaluate({"new": learned, "old": policy}, directory=tmp_path / "two", **terms)
+    assert (found.policies, named.policies) == (("policy",), ("new", "old"))
+    running = dpb.central.GPBandit(
+        contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=100, privacy=PROMISE
+    )
+    with pytest.raises(InvalidParameter, match=r"policies is a GPBandit.* pass a published policy, such as"):
+        dpb.central.evaluate(running, directory=tmp_path / "three", **terms)
 
 
 def test_a_repetition_is_the_same_release_and_another_evaluation_is_refused(policy, tmp_path):

@@ -194,6 +194,8 @@ def test_wrong_names_are_refused_and_nothing_is_told():
         one.tell(decision.id, 1.0, complaints=True)
     with pytest.raises(InvalidData, match=r"complaint has shape \(2,\), expected \(1,\)"):
         one.tell_batch([decision.id], [1.0], metrics={"complaint": [1, 2]})
+    with pytest.raises(InvalidData, match="expected a dict of values by the names"):
+        one.tell_batch([decision.id], [1.0], metrics=[True])
     with pytest.raises(InvalidData, match="the reward is not a number in reward_range"):
         one.tell(decision.id, 7.0, complaint=True)
     assert one.pending == (decision.id,)
@@ -201,6 +203,21 @@ def test_wrong_names_are_refused_and_nothing_is_told():
     decision = plain.ask(CONTEXT, user=1)
     with pytest.raises(InvalidCall, match="no readout="):
         plain.tell(decision.id, 1.0, complaint=True)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"class": bool}, "'class' cannot be the name of a metric"),
+        ({"decision_id": bool}, "other than at, decision_id, self and the keywords"),
+        ({"complaint ": bool}, "'complaint ' cannot be"),
+        ({"revenue": float}, "revenue is a type, expected bool or a public range"),
+        ({"revenue": (0, 1, 2)}, "revenue is a tuple, expected bool or a public range"),
+    ],
+)
+def test_metrics_that_cannot_be_told_are_named_at_construction(metrics, message):
+    with pytest.raises(InvalidParameter, match=message):
+        policy(readout={"metrics": metrics})
 
 
 # -- durability ------------------------------------------------------------------------------------

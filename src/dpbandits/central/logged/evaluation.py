@@ -121,6 +121,11 @@ class PrivateValues(Seen):
     moments: ReleasedMoments
     guarantee: Guarantee
 
+    @property
+    def hides_everything(self) -> bool:
+        """True if too few persons count for the noise. Values are then the middles of their ranges."""
+        return self.moments.people < max(1.0, SURE * self.moments.people_sd)
+
     def values(self, *, level: float = 0.95) -> tuple[PrivateValue, ...]:
         """Return the value of the constant arm, of each policy, and each policy's difference from the arm.
 
@@ -134,8 +139,8 @@ class PrivateValues(Seen):
         values, differences = _bounds(self.method, self.largest_weight)
         spans = width * 2.0 * np.array([values] * (1 + size) + [differences] * size)
         middles = np.array([self.reward_range.middle] * (1 + size) + [0.0] * size)
-        if found.people < SURE * found.people_sd or found.people < 1.0:  # as if nothing was learned
-            ends = np.array([0.5 * width] * (1 + size) + [width] * size)
+        ends = np.array([0.5 * width] * (1 + size) + [width] * size)  # no value is farther from its middle
+        if self.hides_everything:
             rows = zip(names, middles, middles - ends, middles + ends, ends, strict=True)
             return tuple(PrivateValue(name, *map(float, row)) for name, *row in rows)
         means = np.array(found.sums) / found.people
@@ -156,7 +161,8 @@ class PrivateValues(Seen):
             sd, scales = np.hypot(np.sqrt(sampling), drawn), np.zeros((len(parts), 1))
         reach = quantile(0.5 * (1.0 - level), sd, scales)
         estimates = middles + centred
-        rows = zip(names, estimates, estimates - reach, estimates + reach, drawn, strict=True)
+        three = np.clip([estimates, estimates - reach, estimates + reach], middles - ends, middles + ends)
+        rows = zip(names, *three, drawn, strict=True)
         return tuple(PrivateValue(name, *map(float, row)) for name, *row in rows)
 
     def __str__(self) -> str:
@@ -165,6 +171,11 @@ class PrivateValues(Seen):
             f"{self.method}, mean over about {self.moments.people:.0f} persons, 95% intervals with sampling "
             f"and privacy noise. Inverse propensities above {limit} count as {limit}."
         )
+        if self.hides_everything:
+            head += (
+                " Too few persons count for this noise, so that nothing is known of the values: take a log "
+                "with more readable rows, or a larger epsilon."
+            )
         return "\n".join([head, *map(str, self.values())])
 
     def __repr__(self) -> str:
@@ -258,6 +269,7 @@ class Evaluation:
     noise: NoiseSource | None = None
 
     def __post_init__(self) -> None:
+        _checks.an(self.log, LoggedTable, name="log", pass_="log=LoggedTable.of_people(...)")
         menu, privacy = self.log.menu, self.privacy
         _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
         _checks.one_of(self.method, get_args(Method), name="method")

@@ -33,6 +33,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
 from dpbandits.budget import Account, Cost
@@ -141,7 +142,7 @@ def publish_once(
 
 @worded
 def evaluate(
-    policies: PublishedFunction | Mapping[str, PublishedFunction],
+    policies: PublishedFunction | PublishedTable | Mapping[str, PublishedFunction | PublishedTable],
     log: LoggedTable,
     directory: str | PathLike[str],
     privacy: JointDP,
@@ -175,8 +176,12 @@ def evaluate(
         InvalidParameter: Arguments do not fit, or the folder belongs to another run; nothing was charged.
         BudgetExceeded, StateError, ForkedState: As for `publish_once`.
     """
+    named = {"policy": policies} if isinstance(policies, PublishedFunction | PublishedTable) else policies
+    _checks.an(named, Mapping, name="policies", pass_="a published policy, such as policy.publish()")
     work = Evaluation(
-        policies={"policy": policies} if isinstance(policies, PublishedFunction) else policies,
+        policies={
+            name: one.function if isinstance(one, PublishedTable) else one for name, one in named.items()
+        },
         log=log,
         privacy=privacy,
         against=against,

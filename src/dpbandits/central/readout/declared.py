@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any, ClassVar, Literal
 
 from dpbandits import _checks
@@ -29,6 +30,9 @@ UNIFORM = "uniform"
 
 MOST_LOOKS, MOST_METRICS = 64, 16
 """Largest number of looks, and of metrics beside the reward."""
+
+TAKEN = ("at", "decision_id", "self")
+"""Identifiers that are no names of metrics, as `tell` has them as arguments."""
 
 MOST_MINIMUM = 0.5
 """Largest sum of the shares in `Readout.minimum`."""
@@ -229,12 +233,20 @@ class Readout(Configured):
 
 def _range(name: object, kind: object) -> Any:
     """Return `bool` or the range of a metric, after checking its name."""
-    if not isinstance(name, str) or not name.isidentifier() or name in ("at", "decision_id", "self"):
-        raise InvalidParameter("metrics: expected names that a call can have, such as complaint")
+    if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name in TAKEN:
+        raise InvalidParameter(
+            f"metrics: {name!r} cannot be the name of a metric, because tell has metrics as arguments. Pass "
+            f"an identifier, other than {', '.join(TAKEN)} and the keywords of Python"
+        )
     if kind is bool:
         return bool
     if name == REWARD:
         raise InvalidParameter(
             "metrics: the policy's reward_range is the range of the reward: pass bool or nothing"
+        )
+    pair = isinstance(kind, tuple | list) and len(kind) == 2
+    if not pair and not isinstance(kind, RewardRange):
+        raise InvalidParameter(
+            f"metrics: {name} is {_checks.kind_of(kind)}, expected bool or a public range such as (0, 500)"
         )
     return RewardRange.of(kind)

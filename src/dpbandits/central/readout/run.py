@@ -191,6 +191,8 @@ class ReadoutRun:
         Raises:
             InvalidData: A name is not that of a metric, or there is another number of values.
         """
+        if not isinstance(metrics, Mapping | None) and not hasattr(metrics, "keys"):
+            raise InvalidData("metrics: expected a dict of values by the names of metrics")
         told = {} if metrics is None else dict(metrics)
         names = [one.name for one in self.outcomes[1:]]
         if not told.keys() <= set(names):
