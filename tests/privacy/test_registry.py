@@ -116,6 +116,11 @@ def test_the_command_writes_a_record(tmp_path: Path) -> None:
     )
     words = ["guarantee", str(tmp_path / "policy.json"), "--registry", str(tmp_path / "record.yaml")]
     assert CliRunner().invoke(app, words).exit_code != 0
+    alone = CliRunner().invoke(app, [*words[:2], "--facts", str(tmp_path / "facts.toml")])
+    assert alone.exit_code != 0
+    assert "pass --registry" in str(alone.exception)
+    lost = CliRunner().invoke(app, [*words, "--facts", str(tmp_path / "fact.toml")])
+    assert "there is no such file" in str(lost.exception)
     assert CliRunner().invoke(app, [*words, "--facts", str(tmp_path / "facts.toml")]).exit_code == 0
     assert (
         (tmp_path / "record.yaml").read_text().startswith('url_slug: "offers-of-a-shop"\nstatus: "Draft"\n')

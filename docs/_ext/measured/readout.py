@@ -1,9 +1,14 @@
 """Tables of `evidence/readout.md`."""
 
+import math
+import warnings
 from typing import Any
 
 from IPython.display import Markdown
 from pages import Row, load, pm, table
+
+import dpbandits as dpb
+from dpbandits.models.readout import NoiseScales, half_width
 
 SEVERAL_LOOKS, FALSE_STOPS, ALARMS, FOUND = 0.05, 0.055, 0.0015, 0.9
 COVERAGE, COST = (0.94, 0.97), 0.004
@@ -24,6 +29,37 @@ def _share(value: float) -> str:
 
 def _span(values: list[float]) -> str:
     return f"{_share(min(values))} to {_share(max(values))}"
+
+
+def readout_crude() -> Markdown:
+    """Show half widths at the end: of ours, and of one difference of means with Laplace noise."""
+    rows = []
+    for people in (1_000, 3_000, 10_000, 100_000):
+        sizes: dict[str, Any] = {"rounds": people, "share": 0.1, "rate": 0.3}
+        found = []
+        for looks in (4, 1):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", dpb.errors.NothingToLearn)
+                policy = dpb.central.GPBandit(
+                    contexts=dpb.Schema(age=dpb.Range(18, 90)),
+                    arms=["mail", "nothing"],
+                    reward_range=(0, 1),
+                    horizon=people,
+                    privacy=dpb.JointDP(1, 1e-6),
+                    readout=dpb.Readout(control=dpb.Control(arm="nothing"), looks=looks),
+                )
+            ours, control = policy.diagnostics()["readout"]["noise_sd"]
+            laws = {"policy_law": _laplace(ours), "control_law": _laplace(control)}
+            found.append(half_width(looks=looks, **laws, **sizes))
+        laws = {"policy_law": NoiseScales(laplace=20.0), "control_law": NoiseScales(laplace=1.0)}
+        found += [half_width(looks=1, **laws, **sizes)]
+        found += [half_width(looks=1, policy_law=NoiseScales(), control_law=NoiseScales(), **sizes)]
+        rows.append([f"{people:,}", *(f"{one:.4f}" for one in found)])
+    return table(["people", "four looks", "`looks=1`", "one Laplace difference", "without privacy"], rows)
+
+
+def _laplace(sd: float) -> NoiseScales:
+    return NoiseScales(laplace=sd / math.sqrt(2.0))
 
 
 def readout_aims() -> Markdown:

@@ -102,6 +102,8 @@ def guarantee(
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy statement of a configured policy, as text, HTML or PDF. No data is read."""
+    if facts is not None and registry is None:
+        raise InvalidParameter("--facts is for a record: pass --registry record.yaml, too")
     found = _guarantee_in(source)
     if registry is not None:
         from dpbandits.privacy.registry import as_yaml, registry_record
@@ -160,6 +162,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     """Return a configuration file as a dictionary; raise InvalidParameter if it is not one."""
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidParameter(f"{path}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidParameter(f"{path}: cannot be read as text") from error
     if path.suffix == ".json":

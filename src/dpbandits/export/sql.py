@@ -169,8 +169,8 @@ def to_sql(
     Raises:
         CorruptState: The text is no exported policy.
         InvalidParameter: The policy chooses numbers, its scores are not sums of effects or constant on cells,
-            it has more than `MOST_NUMBERS` scores, arms are of several types, a category is spelled like a
-            date, or the database takes two names for the same.
+            it has more than `MOST_NUMBERS` scores, arms are of several types, or a category is spelled like a
+            date. The database takes two names for the same.
 
     Privacy:
         The statement is computed from the published policy and the names alone.

@@ -245,6 +245,8 @@ def test_a_table_that_publish_once_returns_is_a_policy_and_one_that_runs_is_not(
     )
     with pytest.raises(InvalidParameter, match=r"policies is a GPBandit.* pass a published policy, such as"):
         dpb.central.evaluate(running, directory=tmp_path / "three", **terms)
+    with pytest.raises(InvalidParameter, match="log is a dict, expected a LoggedTable"):
+        dpb.central.publish_once(rows(), tmp_path / "four", PROMISE, horizon=300)
 
 
 def test_a_repetition_is_the_same_release_and_another_evaluation_is_refused(policy, tmp_path):

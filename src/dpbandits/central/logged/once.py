@@ -124,6 +124,7 @@ def publish_once(
             is lost.
         ForkedState: Another copy of OUT.private has made its release.
     """
+    _checks.an(log, LoggedTable, name="log", pass_="log=LoggedTable.of_people(...)")
     log.covered(privacy, uniform_contexts=uniform_contexts)
     options: dict[str, Any] = {"horizon": horizon, "bound": bound, "uniform_contexts": uniform_contexts}
     told = {**options, "account": None if account is None else account.name}
