@@ -14,13 +14,15 @@ is asked once, at (1, 1e-6), with blocks of at most a twentieth of the people.
 
 `shares` are the shares of the decisions that go to the product after 0, 1, 2, ... releases that hold it. The
 last number is the final share. For `from the start` they are those of blocks from the middle on. `chance` is
-the mean chance that people of the second half buy. The result names the seeds that were run.
+the mean chance that people of the second half buy. The result names the seeds that were run. If the file
+exists, the study goes on with the next seed, and adds to the means and standard errors of the file.
 """
 
 import argparse
 import json
 import os
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits._typing import FloatArray
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
-from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.worlds.products import PEOPLE, PRODUCT_WORLDS, ProductCrowd
 
 FIRST_SEED, SEEDS, COUNT = 7_500_000, 20, 20_000
@@ -87,34 +88,47 @@ def run(crowd: ProductCrowd, world: str, name: str, *, seed: int) -> tuple[list[
     return shares, float(got[half:].mean())
 
 
+def joined(before: list[float] | None, value: float, runs: int) -> list[float]:
+    """Return mean and standard error over `runs` runs, from those of all but the last and its value."""
+    if before is None:
+        return [value, float("nan")]
+    mean, error = before
+    squares = (runs - 1) * (runs - 2) * error**2 if runs > 2 else 0.0  # sum of squared deviations
+    squares += (value - mean) ** 2 * (runs - 1) / runs
+    return [mean + (value - mean) / runs, (squares / (runs * (runs - 1))) ** 0.5]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the study; the file is written after every seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     given = parser.parse_args(arguments)
-    runs: dict[tuple[str, str], list[tuple[list[float], float]]] = {
-        (world, name): [] for world in WORLDS for name in POLICIES
-    }
-    for number in range(given.seeds):
-        seed = FIRST_SEED + number
+    told: dict[str, Any] = {"people": COUNT, "seeds": [], "rows": []}
+    if given.out.exists():
+        told = json.loads(given.out.read_text())
+    for seed in range(FIRST_SEED + len(told["seeds"]), FIRST_SEED + given.seeds):
         if seed < FIRST_REPORT_SEED:
             raise ValueError("reported seeds are from 1,000,000 on")
-        crowd = PRODUCT_WORLDS["half"].crowd(seed, COUNT)
-        for (world, name), found in runs.items():
+        crowd, rows = PRODUCT_WORLDS["half"].crowd(seed, COUNT), []
+        told["seeds"].append(seed)
+        known = {(row["world"], row["policy"]): row for row in told["rows"]}
+        for world, name in product(WORLDS, POLICIES):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found.append(run(crowd, world, name, seed=seed))
-        rows: list[dict[str, Any]] = []
-        for (world, name), own in runs.items():
-            shares = np.array([one[0] for one in own])
-            means = [mean_and_error(column) for column in shares.T]
-            chance = mean_and_error(np.array([one[1] for one in own]))
-            rows.append({"world": world, "policy": name, "chance": chance, "shares": means})
+                shares, chance = run(crowd, world, name, seed=seed)
+            before, n = known.get((world, name), {}), len(told["seeds"])
+            means = [
+                joined(old, one, n)
+                for old, one in zip(before.get("shares", [None] * len(shares)), shares, strict=True)
+            ]
+            row = {"world": world, "policy": name, "chance": joined(before.get("chance"), chance, n)}
+            row["shares"] = means
             if name == "added":
-                rows[-1]["of_final_after_two"] = float(shares[:, 2].mean() / max(1e-9, shares[:, -1].mean()))
-                rows[-1]["after_three"] = float(shares[:, 3].mean())
-        told = {"people": COUNT, "seeds": [FIRST_SEED + one for one in range(number + 1)], "rows": rows}
+                row["of_final_after_two"] = means[2][0] / max(1e-9, means[-1][0])
+                row["after_three"] = means[3][0]
+            rows.append(row)
+        told["rows"] = rows
         given.out.write_text(json.dumps(told, indent=1) + "\n")
 
 

@@ -491,6 +491,8 @@ ELSEWHERE = {
         "central.marginals.product_release.BINS",
         "central.marginals.product_release.FREEDOM",
         "central.marginals.product_release.TOLD_ALONE",
+    ),
+    "chosen on two scratch seeds without a result; reproduction/tuning/products.py --logs compares it": (
         "central.logged.product_tables.MOST_BINS",
     ),
     "no trials are known of: what they stand for is written beside them": (

@@ -13,6 +13,7 @@ from dpbandits.errors import CorruptState, InvalidData, StateError
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.additive import additive_features
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
+from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import StateStore
 
@@ -65,6 +66,23 @@ def test_what_is_published_predicts_and_recommends_as_the_policy_does():
         assert function.arms == tuple(ARMS)
         assert function.guarantee == policy.guarantee
     assert len(set(mean.ravel().tolist())) > 3  # something was learned
+
+
+def test_choices_among_arms_are_those_of_the_predicted_means_and_need_no_deviations(monkeypatch):
+    policy = bandit()
+    for user, one in enumerate(people(45)):
+        decision = policy.ask(one, user=user)
+        policy.tell(decision.id, 3.0 if (decision.arm == 2) == (one["region"] == "west") else -1.0)
+    published, everybody = policy.publish(), [*people(30, seed=99), {"age": 30, "region": "unknown"}]
+    mean, _ = published.predict(everybody)
+    monkeypatch.setattr(WeightPosterior, "predict_function", None)
+    chosen = published.choose(everybody)
+    assert chosen.tolist() == [*mean[:-1].argmax(axis=1).tolist(), -1]
+    assert len(set(chosen.tolist())) > 2
+    without = [[arm for place, arm in enumerate(ARMS) if place != best] for best in chosen.tolist()]
+    second = np.where(np.arange(3) == chosen[:-1, None], -np.inf, mean[:-1]).argmax(axis=1)
+    expected = [*(ARMS[place] for place in second.tolist()), None]
+    assert published.recommend_batch(everybody, available=without) == tuple(expected)
 
 
 @pytest.mark.parametrize("release", ["features", "marginals"])

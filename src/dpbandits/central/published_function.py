@@ -114,13 +114,20 @@ class PublishedFunction(Seen, ABC):
             raise InvalidData("there are no arms with labels: choose gives the index of the best")
         if available is None:
             return self._labels(self.choose(contexts))
-        mean, _ = self.predict(contexts)
+        mean = self._means_of(self.menu, contexts)
         offered = self.menu.all_offered(available, len(mean))
         if not offered.any(axis=1).all():
             raise InvalidData("available: expected a list of at least one label for every user")
         if self.menu.actions is not None:
             return self._labels(self._best_actions(contexts, mean, offered))
         return self._labels(self.best_of(np.where(offered | np.isnan(mean), mean, -np.inf)))
+
+    def _means_of(self, menu: Menu, contexts: Any) -> FloatArray:
+        """Return expected rewards (n, K) of all arms for n users; the row of an unreadable context is NaN."""
+        people, known = menu.readable(contexts)
+        mean = self.means(people)
+        mean[~known] = np.nan
+        return mean
 
     def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:
         """Return the codes (n,) of the actions of the highest value."""
@@ -506,9 +513,8 @@ class PublishedPosterior(PublishedFunction):
         if self.menu is None:
             return self._moments(self.domain.validate(contexts, name="points"))
         people, known = self.menu.readable(contexts)
-        sets = self.menu.sets(people)
-        found = (part.reshape(sets.shape[:2]) for part in self._moments(sets.reshape(-1, sets.shape[-1])))
-        mean, sd = (np.where(known[:, None], part, np.nan) for part in found)
+        mean, sd = self.menu.predicted(people, self._moments)
+        mean[~known], sd[~known] = np.nan, np.nan
         return mean, sd
 
     @property
@@ -541,11 +547,10 @@ class PublishedPosterior(PublishedFunction):
         With actions it is the action of the highest value. For points it is the index of the best point,
         shape (1,).
         """
-        if self.menu is not None and isinstance(self.features, ActionFeatures):
-            people, known = self.menu.readable(contexts)
-            mean = np.where(known[:, None], self.means(people), np.nan)
-            return self.best_of(mean) if self.menu.actions is None else self._best_actions(contexts, mean)
-        return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
+        if self.menu is None:
+            return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
+        mean = self._means_of(self.menu, contexts)
+        return self.best_of(mean) if self.menu.actions is None else self._best_actions(contexts, mean)
 
     def means(self, people: FloatArray) -> FloatArray:
         """See `PublishedFunction.means`.
@@ -570,9 +575,7 @@ class PublishedPosterior(PublishedFunction):
             else:
                 own = np.tile(np.arange(count, dtype=np.float64), len(some))
                 points = np.column_stack([np.repeat(some, count, axis=0), own])
-                mean, _ = self.posterior.predict_function(
-                    features, points, weight_variance=self.weight_variance
-                )
+                mean = features.project(points, self.posterior.mean[:, None])
                 found[start : start + at_once] = mean.reshape(-1, count)
         return self.reward_range.from_centred(found)
 

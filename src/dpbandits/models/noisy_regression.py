@@ -38,6 +38,10 @@ SYMMETRY_TOLERANCE = 1e-9
 """Largest difference of A and A^T, relative to the largest entry, that is accepted as rounding."""
 
 
+_NUMBERS_AT_ONCE = 1 << 21
+"""Number of features in one support, of all points together, that `predict_function` computes at a time."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightPosterior:
     """Gaussian posterior of feature weights.
@@ -89,17 +93,27 @@ class WeightPosterior:
             X: Points, shape (..., d).
             weight_variance: Variance p of a weight before any data.
         """
-        points = np.asarray(X, dtype=np.float64)
-        support, own = features.placed(points.reshape(-1, points.shape[-1]))
-        lead = points.shape[:-1]
+        X = np.asarray(X, dtype=np.float64)
+        points = X.reshape(-1, X.shape[-1])
+        mean, variance = np.empty((2, len(points)))
+        at_once = max(1, _NUMBERS_AT_ONCE // max(high - low for low, high in self.supports))
+        for start in range(0, len(points), at_once):
+            part = slice(start, start + at_once)
+            mean[part], variance[part] = self._moments(features, points[part], weight_variance)
+        return mean.reshape(X.shape[:-1]), np.sqrt(variance).reshape(X.shape[:-1])
+
+    def _moments(
+        self, features: Features, points: FloatArray, weight_variance: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n,) of the function at points (n, d); see `predict_function`."""
+        support, own = features.placed(points)
         means, variances = np.empty(len(own)), np.empty(len(own))
         for index, rows in Placed(support, own).groups(self.supports):
             (low, high), factor = self.supports[index], self.factors[index]
             part = own[rows, : high - low]
             means[rows], scaled = part @ self.mean[low:high], part @ factor
             variances[rows] = np.einsum("ij,ij->i", scaled, scaled)
-        mean, spread, phi = means.reshape(lead), np.sqrt(variances).reshape(lead), own.reshape(*lead, -1)
-        return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))
+        return means, variances + weight_variance * left_out(features, points, own)
 
     @classmethod
     def of(cls, mean: FloatArray, factor: FloatArray, supports: Supports) -> "WeightPosterior":

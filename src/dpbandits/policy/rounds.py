@@ -695,9 +695,8 @@ class RoundPolicy(KeptPolicy):
         people, known = self.menu.readable(contexts)  # contexts are read alike whatever arms are offered
         with self._holder.still():  # a release of another thread changes the model and the arms together
             menu, window = self.menu, self._window
-            sets = menu.sets(people)
-            found = self._predict(sets.reshape(-1, sets.shape[-1]))
-        mean, spread = (np.where(known[:, None], part.reshape(sets.shape[:2]), np.nan) for part in found)
+            mean, spread = menu.predicted(people, self._predict)
+        mean[~known], spread[~known] = np.nan, np.nan
         return _Predicted(menu, people, mean, spread, window)
 
     @worded

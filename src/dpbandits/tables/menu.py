@@ -32,6 +32,9 @@ __all__ = ["Menu", "listed_arms"]
 
 _T = TypeVar("_T")
 
+_POINTS_AT_ONCE = 1 << 16
+"""Number of points in the decision sets that `Menu.predicted` has in memory at the same time."""
+
 
 def listed_arms(arms: Any) -> Arms:
     """Return the arms with these labels. Raise InvalidParameter if the argument is not a list."""
@@ -339,6 +342,26 @@ class Menu:
         rows[:, :, :-1] = points[:, None, :]
         rows[:, :, -1] = self._codes
         return rows
+
+    def predicted(
+        self, points: FloatArray, predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and standard deviation (B, K) of all arms' rewards for B users.
+
+        Decision sets of a part of the users are in memory at the same time.
+
+        Args:
+            points: Encoded contexts, shape (B, d).
+            predict: Function from points (n, d + 1) of `domain` to means and standard deviations (n,).
+        """
+        mean, spread = np.empty((2, len(points), self.n_arms))
+        at_once = max(1, _POINTS_AT_ONCE // self.n_arms)
+        for start in range(0, len(points), at_once):
+            sets = self.sets(points[start : start + at_once])
+            found = predict(sets.reshape(-1, sets.shape[-1]))
+            for whole, part in zip((mean, spread), found, strict=True):
+                whole[start : start + at_once] = part.reshape(-1, self.n_arms)
+        return mean, spread
 
     # -- arms -------------------------------------------------------------------------------------
 

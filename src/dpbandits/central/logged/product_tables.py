@@ -40,7 +40,8 @@ __all__ = ["ProductTableRelease"]
 MOST_BINS = 48
 """Most bins of arms by which every column is cut.
 
-`python -m reproduction.tuning.products --logs` compares bins of all columns with bins of the first ones.
+Two scratch seeds chose it, without a committed result. `python -m reproduction.tuning.products --logs`
+compares bins of all columns with bins of the first ones.
 """
 
 
