@@ -52,3 +52,22 @@ def products_table() -> Markdown:
         for name, said in POLICIES.items()
     ]
     return table(["world", "policy", "all people", "second half", "last tenth"], rows)
+
+
+def products_added() -> Markdown:
+    """Show how often a product that is added half way is chosen, and state the number of seeds."""
+    study = load("products-change")
+    rows = [
+        [
+            row["world"],
+            row["policy"],
+            *(pm(*row["shares"][place], digits=3) for place in (0, 2, 3, -1)),
+            pm(*row["chance"], digits=3),
+        ]
+        for row in study["rows"]
+    ]
+    heads = ["product", "policy", "at first", "two releases", "three", "at the end", "chance to buy"]
+    shown = table(heads, rows)
+    seeds = len(study["seeds"])
+    missed = f"\n\n**Missed**: the study ran {seeds} of {SEEDS} seeds." if seeds < SEEDS else ""
+    return Markdown(f"{shown.data}{missed}")
