@@ -730,7 +730,7 @@ def test_an_account_is_charged_for_the_law_of_noise_that_the_bound_leads_to(tmp_
     """With a wide bound few tables are worth their noise. These have Laplace noise, which costs more."""
     rng, promise, ledger = np.random.default_rng(4), dpb.JointDP(epsilon=0.3, delta=1e-6), dpb.MemoryLedger()
     ledger.open_account("study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
-    contexts = {f"c{j}": rng.integers(0, 2, 300) for j in range(26)}
+    contexts = {f"c{j}": rng.integers(0, 2, 300) for j in range(16)}
     log = LoggedTable.of_people(
         contexts | {"arm": [ARMS[code] for code in rng.integers(0, 3, 300)], "paid": rng.integers(0, 2, 300)},
         contexts=dpb.Schema(**{name: dpb.Categories([0, 1]) for name in contexts}),
