@@ -3704,8 +3704,8 @@ MUTATIONS = (
         "predict: a deviation of nearly nothing is stated where the features hold little of the function",
         (
             "models/noisy_regression.py",
-            "return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))",
-            "return mean, spread",
+            "return means, variances + weight_variance * left_out(features, points, own)",
+            "return means, variances",
         ),
         tests="tests/central/test_gp_bandit.py",
     ),
