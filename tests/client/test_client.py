@@ -1,6 +1,7 @@
 """The client against a server in its own process, over a network that fails and through kills."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from dpbandits.client import (
     RemoteTokens,
     connection,
 )
+from dpbandits.client.messages import metric_values, queued_reward
 from dpbandits.errors import (
     ContributionExceeded,
     HorizonExceeded,
@@ -498,3 +500,50 @@ def test_tokens_are_made_listed_rotated_and_withdrawn(server: ServerProcess) -> 
     with pytest.raises(InvalidParameter):
         admin.rotate(made["id"], seconds=float("inf"))
     assert len(admin.listed()) == before
+
+
+def test_metrics_reach_the_readout_one_by_one_and_in_a_batch(server: ServerProcess) -> None:
+    people = {"name": "close", "privacy": {"epsilon": 49, "delta": 1e-5}}
+    server.post("/v1/populations", people)
+    asked = {**OFFERS, "name": "read", "population": "close", "horizon": 90}
+    asked["tuning"] = {"n_features": 3, "reporting_delay": 4}
+    asked["privacy"] = {"epsilon": 45, "delta": 1e-6}
+    metrics = {"complaint": "bool", "revenue": {"low": 0, "high": 10}}
+    control = {"arm": "nothing", "share": 0.3}
+    server.post("/v1/policies", asked | {"readout": {"control": control, "metrics": metrics, "looks": 2}})
+    policy = remote(server, "read")
+    assert policy.readout()["result"] is None
+    groups = set()
+    for first in range(0, 36, 2):
+        asks = [policy.ask(AGNES, f"u{number}") for number in (first, first + 1)]
+        groups |= {one.group for one in asks}
+        one, two = (each.id for each in asks)
+        assert policy.tell(one, 1, complaint=True, revenue=np.float64(10)) is Receipt.COUNTED
+        both = {"complaint": [1], "revenue": [10]}
+        assert policy.tell_batch([two], [1], metrics=both) == [Receipt.COUNTED]
+    for number in range(36, 50):
+        policy.tell(policy.ask(AGNES, f"u{number}").id, 1, complaint=True, revenue=10)
+    assert groups == {"policy", "control"}
+    for _ in range(200):
+        if policy.readout()["looks"]:
+            break
+        time.sleep(0.05)
+    means = [(one["policy"], one["control"]) for one in policy.readout()["result"]["readings"]["metrics"]]
+    assert np.array(means).T == pytest.approx(np.array([[1, 1, 10]] * 2), rel=0.35)
+    with pytest.raises(InvalidData):
+        policy.tell_batch(["a", "b"], [1, 1], metrics={"complaint": [True]})
+    with pytest.raises(InvalidData):
+        policy.tell(policy.ask(AGNES, "u99").id, 1, complain=True)
+
+
+def test_metrics_in_a_queue_and_entries_of_earlier_releases() -> None:
+    stored = json.dumps(["d1-0", 1.0, {"complaint": True}]).encode()
+    assert queued_reward(stored) == ("d1-0", 1.0, {"complaint": True})
+    assert queued_reward(json.dumps(["d1-0", None]).encode()) == ("d1-0", None, {})
+    assert metric_values({"a": np.int64(2), "b": np.nan, "c": "text", "d": 10**400, "e": False}) == {
+        "a": 2,
+        "b": None,
+        "c": None,
+        "d": None,
+        "e": False,
+    }

@@ -19,17 +19,20 @@ from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.test_actions import PRICED
 from service.test_desk import APP, DEVICES
+from service.test_readout import ASKED, READOUT
 
 playwright = pytest.importorskip("playwright.sync_api")
 if not CHROMIUM.exists():
     pytest.skip("there is no Chromium", allow_module_level=True)
 
+READ = ASKED | {"readout": READOUT | {"stop": {"harm": "complaint", "above": 0.02, "then": "control"}}}
 PAGES = (
     "/",
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
     "/desk/policies/prices",
+    "/desk/policies/read",
     "/desk/local/app",
     "/desk/local/app/by/1/2",
     "/desk/local/app/statement",
@@ -57,6 +60,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         ("populations", CUSTOMERS),
         ("policies", OFFERS),
         ("policies", PRICED),
+        ("policies", READ),
         ("populations", DEVICES),
         ("local", APP),
     )
@@ -64,7 +68,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         with urlopen(Request(f"{url}/v1/{path}", json.dumps(body).encode(), headers)):  # noqa: S310
             pass
-    for name in ("offers", "prices"):
+    for name in ("offers", "prices", "read"):
         policy = RemotePolicy(url, name, token=token)
         for number in range(60):
             policy.tell(policy.ask(AGNES, number).id, 1)

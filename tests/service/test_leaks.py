@@ -53,6 +53,13 @@ def brought(caller: Caller) -> list[str]:
         answers.append(caller.reward(identity, REWARD if number % 3 else CANARY).text)
     answers.append(caller.decide("c", context=None, candidates=[[CANARY]]).text)
     answers.append(caller.decide("c", arm=CANARY).text)
+    for number in range(12):
+        decision = caller.decide(f"{CANARY}-told-{number}", policy="read").json()["id"]
+        metrics = {"revenue": REWARD if number % 2 else CANARY, **({CANARY: CANARY} if number == 5 else {})}
+        path = f"/v1/policies/read/decisions/{decision}/reward"
+        answers.append(caller.put(path, {"reward": 1, "metrics": metrics}).text)
+        told = {"decision": decision, "reward": 1, "metrics": metrics}
+        answers.append(caller.post("/v1/policies/read/rewards:batch", {"rewards": [told]}).text)
     answers.append(caller.get(f"/v1/policies/offers/{CANARY}").text)
     answers.append(caller.get(f"/v1/policies/offers/decisions/{CANARY}?{CANARY}={CANARY}").text)
     return answers
@@ -60,7 +67,12 @@ def brought(caller: Caller) -> list[str]:
 
 def test_canaries(shop: Caller, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    readout = {"control": {"arm": "nothing"}, "metrics": {"revenue": {"low": 0, "high": 9}}, "looks": 40}
+    read = {**OFFERS, "name": "read", "tuning": {"blocks": [350]}, "readout": readout}
+    assert shop.post("/v1/policies", read).status_code == 201
     answers = brought(shop)
+    while not shop.get("/v1/policies/read/readout").json()["looks"]:
+        pass
     pages = [
         shop.get(path).text
         for path in (
@@ -71,6 +83,8 @@ def test_canaries(shop: Caller, folder: Path, caplog: pytest.LogCaptureFixture) 
             "/v1/policies/offers/policy",
             "/v1/policies/offers/guarantee",
             "/v1/policies/offers/releases",
+            "/v1/policies/read",
+            "/v1/policies/read/readout",
             "/v1/populations",
             "/openapi.json",
         )

@@ -1,6 +1,7 @@
 """A private readout over HTTP: groups, metrics, looks, and the answer."""
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.service.answers import Named, example_of
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
+from internals.workers import die_at_a_look
 from service import databases
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 from service.test_http import answered, refused
@@ -256,3 +258,36 @@ def test_a_rule_that_stops_serves_the_control_from_the_same_round_on_as_the_libr
     result = released(shop, 1)["result"]
     assert result["stopped"] == 1
     assert set(arms[30:]) == {("nothing", None)}
+
+
+def test_a_look_that_dies_before_it_is_stored_is_made_once(folder: Path) -> None:
+    killed = folder.with_name("killed")
+
+    def life() -> None:
+        """Serve until the first look was computed, and die before it is stored."""
+        die_at_a_look(killed)
+        with served(Service(folder)) as caller:
+            (folder.with_name("token")).write_text(str(caller.token))
+            answered(caller.post("/v1/populations", CUSTOMERS), 201)
+            begun(caller)
+            for number in range(40):
+                answered(caller.decide(f"v{number}", policy="read"))
+
+    child = os.fork()
+    if not child:
+        try:
+            life()
+        finally:
+            os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    drawn = json.loads(killed.read_text())
+    service = Service(folder)
+    with served(service, folder.with_name("token").read_text()) as caller:
+        first = released(caller, 1)
+        for number in range(40):  # repeated requests have the stored answers, and take no rounds
+            answered(caller.decide(f"v{number}", policy="read"))
+        assert released(caller, 1) == first
+        fact = service.read(lambda reads: reads.rows("SELECT value FROM facts WHERE name LIKE 'readout %'"))
+    (stored,) = (json.loads(value)["looks"] for (value,) in fact)
+    assert stored[0][1] == drawn[0][1]  # the public numbers
+    assert stored[0][0] != drawn[0][0]  # noise that nobody saw was drawn again

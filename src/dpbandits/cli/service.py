@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from dpbandits import _checks
 from dpbandits._reading import json_object
+from dpbandits.cli.console import console, numbers_table, print_json
 from dpbandits.cli.options import names_in
 from dpbandits.errors import InvalidParameter
 
@@ -226,18 +227,24 @@ def _label(text: str) -> Any:
 
 def _change_arms(data: Path, config: Path | None, database: str | None, name: str, **how: Any) -> None:
     from dpbandits.service import policies
-    from dpbandits.service.backups import STORE
 
-    if not _settings(config, database).database and not (data / STORE).exists():
-        raise InvalidParameter(
-            f"--data: {data} has no data of a service: pass the folder of `dpbandits serve`"
-        )
+    _refuse_nothing(data, config, database)
     with _opened(data, config, database) as service:
         kept = service.write(
             lambda writes: policies.change_arms(writes, service.engines, name, **how, now=service.now())
         ).result()
         found = service.read(lambda reads: policies.arms_described(reads, kept))
         typer.echo(json.dumps(found["changes"][-1]))
+
+
+def _refuse_nothing(data: Path, config: Path | None, database: str | None) -> None:
+    """Raise InvalidParameter if there is no data of a service."""
+    from dpbandits.service.backups import STORE
+
+    if not _settings(config, database).database and not (data / STORE).exists():
+        raise InvalidParameter(
+            f"--data: {data} has no data of a service: pass the folder of `dpbandits serve`"
+        )
 
 
 @app.command("add-arm")
@@ -276,6 +283,46 @@ def retire_arm(
     Which arm it is, and when it is retired, must not depend on private data.
     """
     _change_arms(data, config, database, policy, retire=True, asked={"arm": _label(arm)})
+
+
+@app.command("readout")
+def readout(
+    policy: PolicyOf,
+    *,
+    data: Data,
+    json_: Annotated[bool, Option("--json", help="Print JSON instead of a table.")] = False,
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Compare a policy with its control group, from released looks alone.
+
+    With --database, the service's workers may keep running.
+    """
+    _refuse_nothing(data, config, database)
+    with _opened(data, config, database) as service:
+        found = service.readout(policy)
+    result = found["result"]
+    if json_:
+        print_json(found)
+        return
+    typer.echo(f"look {found['looks']} of {found['planned_looks']}")
+    if result is None:
+        typer.echo(f"No look has rounds of both groups: the first is due after {found['ends'][0]} rounds.")
+        return
+    table = numbers_table(
+        "metric", "control", "policy", "difference", "interval", "for all looks", title="Policy and control"
+    )
+    for one in result["readings"]["metrics"]:
+        numbers = (f"{one['control']:.4g}", f"{one['policy']:.4g}", f"{one['difference']:+.4g}")
+        table.add_row(one["name"], *numbers, _ends(one["interval"]), _ends(one["always"]))
+    console().print(table)
+    typer.echo(result["sentence"])
+
+
+def _ends(interval: list[float | None]) -> str:
+    """Return an interval in words; None stands for an infinite end."""
+    low, high = ("no bound" if one is None else f"{one:+.4g}" for one in interval)
+    return f"{low} to {high}"
 
 
 Scopes = Annotated[str, Option(help="Scopes of the token, separated by commas, such as admin,read.")]

@@ -58,6 +58,7 @@ class AsyncRemotePolicy(Seen):
     flush = _awaited(RemotePolicy.flush)
     activate = _awaited(RemotePolicy.activate)
     status = _awaited(RemotePolicy.status)
+    readout = _awaited(RemotePolicy.readout)
     releases = _awaited(RemotePolicy.releases)
     publish = _awaited(RemotePolicy.publish)
     statement = _awaited(RemotePolicy.statement)

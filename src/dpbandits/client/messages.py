@@ -21,6 +21,7 @@ __all__ = [
     "RemoteDecision",
     "contexts_or_rows",
     "id_text",
+    "metric_values",
     "queued_reward",
     "quoted_id",
     "read_decision",
@@ -28,6 +29,7 @@ __all__ = [
     "read_result",
     "read_results",
     "request_body",
+    "reward_body",
     "reward_number",
 ]
 
@@ -92,6 +94,7 @@ def read_decision(answer: Any) -> RemoteDecision:
             faults=tuple((str(one["column"]), str(one["rule"])) for one in answer.get("faults", ())),
             expires_at=answer.get("expires_at"),
             would_choose=answer.get("would_choose"),
+            group=answer.get("group"),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise strange() from None
@@ -132,15 +135,32 @@ def read_receipt(answer: Any) -> Receipt:
     return _OUTCOMES[outcome]
 
 
-def queued_reward(stored: bytes) -> tuple[str, float | None]:
-    """Return the decision id and the reward of a queue entry."""
+def queued_reward(stored: bytes) -> tuple[str, float | None, dict[str, Any]]:
+    """Return the decision id, the reward and the metrics of a queue entry."""
     try:
-        decision, value = json.loads(stored)
+        decision, value, *metrics = json.loads(stored)
     except ValueError:
         raise CorruptState(
             "the queue has a file that is not a reward: give the queue a folder of its own"
         ) from None
-    return id_text(decision), value
+    return id_text(decision), value, dict(*metrics)
+
+
+def metric_values(metrics: Mapping[str, Any]) -> dict[str, bool | float | None]:
+    """Return metrics for JSON. A value that is no finite number becomes None: the public default counts."""
+    found: dict[str, bool | float | None] = {}
+    for name, value in metrics.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        finite = False
+        with suppress(OverflowError):
+            finite = isinstance(plain, bool | int | float) and math.isfinite(plain)
+        found[name] = plain if finite else None
+    return found
+
+
+def reward_body(value: float, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON body of a reward."""
+    return {"reward": value, **({"metrics": dict(metrics)} if metrics else {})}
 
 
 def contexts_or_rows(brought: object) -> object:

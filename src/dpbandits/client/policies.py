@@ -16,6 +16,7 @@ from dpbandits.client.messages import (
     RemoteDecision,
     contexts_or_rows,
     id_text,
+    metric_values,
     queued_reward,
     quoted_id,
     read_decision,
@@ -23,6 +24,7 @@ from dpbandits.client.messages import (
     read_result,
     read_results,
     request_body,
+    reward_body,
     reward_number,
 )
 from dpbandits.domains.arms import Label
@@ -176,8 +178,14 @@ class RemotePolicy(Remote):
         body = {"contexts": [contexts_or_rows(one) for one in contexts]}
         return read_results(self._made("POST", "/decisions:check", body), len(contexts))
 
-    def tell(self, decision_id: str, reward: float | None) -> Receipt:
+    def tell(self, /, decision_id: str, reward: float | None, **metrics: Any) -> Receipt:
         """Record the reward of a decision. None or NaN abandon the decision, which needs the scope `decide`.
+
+        Args:
+            decision_id: id of the decision.
+            reward: number in the reward range.
+            **metrics: values of metrics of the policy's readout, by name. A value that is left out, or is no
+                number, counts as the metric's public default.
 
         Returns:
             `REFUSED` if a reward was recorded before, perhaps by an earlier attempt of this call whose answer
@@ -188,25 +196,34 @@ class RemotePolicy(Remote):
             UnknownDecision: the policy has no decision with this id.
             ServiceUnavailable: no answer came, and there is no queue.
         """
-        value = reward_number(reward)
+        value, beside = reward_number(reward), metric_values(metrics)
         if self._queue is None:
-            return self._told(decision_id, value, self._patience)
+            return self._told(decision_id, value, beside, self._patience)
         key = hashlib.sha256(id_text(decision_id).encode()).hexdigest()
         if self._queue.get(key) is not None:
             return Receipt.REFUSED
         try:
-            receipt = self._told(decision_id, value, 0.0)
+            receipt = self._told(decision_id, value, beside, 0.0)
         except ServiceUnavailable:
-            self._queue.put(key, json.dumps([decision_id, value]).encode())
+            self._queue.put(key, json.dumps([decision_id, value, beside]).encode())
             return Receipt.QUEUED
         with suppress(DPBanditsError):  # this reward is recorded; an explicit `flush` raises what is wrong
             self.flush()
         return receipt
 
     def tell_batch(
-        self, decision_ids: Sequence[str], rewards: Sequence[float]
+        self,
+        decision_ids: Sequence[str],
+        rewards: Sequence[float],
+        *,
+        metrics: Mapping[str, Sequence[Any]] | None = None,
     ) -> list[Receipt | DPBanditsError]:
         """Record n rewards, each with its own receipt. No reward is queued.
+
+        Args:
+            decision_ids: ids of n decisions.
+            rewards: n rewards.
+            metrics: n values of each metric of the policy's readout, by name; see `tell`.
 
         Returns:
             n receipts of `tell` in the same order. A refused reward has the error that `tell` would raise in
@@ -221,8 +238,13 @@ class RemotePolicy(Remote):
             raise InvalidData(
                 "tell_batch: expected one number for each decision; abandon decisions without a reward"
             )
-        pairs = zip(decision_ids, values, strict=True)
-        body = [{"decision": id_text(one), "reward": value} for one, value in pairs]
+        beside = {} if metrics is None else dict(metrics)
+        if any(len(one) != len(values) for one in beside.values()):
+            raise InvalidData(f"tell_batch: expected {len(values)} values of every metric")
+        columns = [[(name, value) for value in own] for name, own in beside.items()]
+        told = [metric_values(dict(row)) for row in zip(*columns, strict=True)] or [{}] * len(values)
+        rows = zip(decision_ids, values, told, strict=True)
+        body = [{"decision": id_text(one), **reward_body(value or 0.0, own)} for one, value, own in rows]
         return self._batched("/rewards:batch", "rewards", body, read_receipt, missing=UnknownDecision)
 
     def abandon(self, decision_id: str) -> Receipt:
@@ -294,6 +316,19 @@ class RemotePolicy(Remote):
         """Retire an arm from the next release on; see `add_arm` and `GPBandit.retire_arm`."""
         return self._made("POST", "/arms:retire", {"arm": arm})
 
+    def readout(self) -> dict[str, Any]:
+        """Return the released looks of the policy's readout. The token needs the scope `read`.
+
+        Returns:
+            The number of released `looks` and of `planned_looks`; the numbers of rounds at which looks end
+            (`ends`); and `result`, which is `GPBandit.readout().to_json()`, or None before the first look.
+
+        Raises:
+            ProtocolError: the policy was created without a readout.
+            ServiceUnavailable, InvalidParameter: see `ask`.
+        """
+        return self._made("GET", "/readout", None)
+
     def releases(self) -> list[dict[str, Any]]:
         """Return version, number of rounds and time of each release. The token needs the scope `read`."""
         return list(self._made("GET", "/releases", None)["releases"])
@@ -311,13 +346,15 @@ class RemotePolicy(Remote):
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _told(self, decision_id: str, value: float | None, patience: float) -> Receipt:
+    def _told(
+        self, decision_id: str, value: float | None, metrics: Mapping[str, Any], patience: float
+    ) -> Receipt:
         path = f"/decisions/{quoted_id(decision_id)}"
         if value is None:
             answer = self._made("POST", f"{path}:abandon", {}, missing=UnknownDecision, patience=patience)
             became = str(answer.get("status"))
             return {"abandoned": Receipt.ABANDONED, "late": Receipt.LATE}.get(became, Receipt.REFUSED)
-        body = {"reward": value}
+        body = reward_body(value, metrics)
         answer = self._made("PUT", f"{path}/reward", body, missing=UnknownDecision, patience=patience)
         return read_receipt(answer)
 
@@ -352,21 +389,24 @@ class RemotePolicy(Remote):
             time.sleep(wait)
         return [found[place] for place in range(len(body))]
 
-    def _sent(self, part: list[tuple[str, str, float | None]]) -> Iterator[tuple[str, Receipt]]:
+    def _sent(
+        self, part: list[tuple[str, str, float | None, dict[str, Any]]]
+    ) -> Iterator[tuple[str, Receipt]]:
         """Send rewards in one request and then each abandonment; yield (key, receipt) of finished entries."""
         told = [one for one in part if one[2] is not None]
         if told:
-            body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in told]}
+            rows = [{"decision": one, **reward_body(value or 0.0, own)} for _, one, value, own in told]
+            body = {"rewards": rows}
             answer = self._made("POST", "/rewards:batch", body, patience=0.0)
-            for (key, _, _), one in zip(told, read_results(answer, len(told)), strict=True):
+            for (key, *_), one in zip(told, read_results(answer, len(told)), strict=True):
                 problem = one.get("problem") if isinstance(one, dict) else None
                 if problem is None:
                     yield key, read_receipt(one)
                 elif isinstance(problem, dict) and problem.get("status") in (404, 409, 410, 422):
                     yield key, Receipt.REFUSED
-        for key, decision, _ in (one for one in part if one[2] is None):
+        for key, decision, _, _ in (one for one in part if one[2] is None):
             try:
-                receipt = self._told(decision, None, 0.0)
+                receipt = self._told(decision, None, {}, 0.0)
             except UnknownDecision:
                 receipt = Receipt.REFUSED
             yield key, receipt

@@ -14,7 +14,7 @@ import json
 import re
 import secrets
 from asyncio import wrap_future
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -141,7 +141,7 @@ class _Desk:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"time": _time, "number": _number}
+        self._templates.filters |= {"time": _time, "number": _number, "interval": _interval}
 
     # -- who may -----------------------------------------------------------------------------------
 
@@ -284,6 +284,7 @@ class _Desk:
             picture=_picture(said, described["reward_range"]),
             said=said,
             latest=said[-1][1] if said else None,
+            readout=self._service.readout(policy) if "readout" in described else None,
         )
 
     def statement(self, policy: str) -> Response:
@@ -489,5 +490,11 @@ def _time(seconds: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a number as a text with four significant digits."""
-    return f"{float(value):.4g}"
+    """Return a number as a text with four significant digits; None stands for an unknown number."""
+    return "unknown" if value is None else f"{float(value):.4g}"
+
+
+def _interval(ends: Sequence[float | None]) -> str:
+    """Return an interval as a text; None stands for an infinite end."""
+    low, high = ("no bound" if one is None else f"{one:+.3g}" for one in ends)
+    return f"{low} to {high}"
