@@ -258,3 +258,41 @@ def test_rewards_of_an_unknown_scatter_are_ends_of_a_unit_range_and_else_amounts
         assert 0.3 < ((world.reward_table > 0.0) & (world.reward_table < 400.0)).mean()
         most = np.sqrt((world.expected * (400.0 - world.expected)).mean())
         assert 0.25 < np.sqrt(((world.reward_table - world.expected) ** 2).mean()) / most < 1.05
+
+
+@pytest.mark.parametrize("personal", [0.0, 0.25])
+def test_a_world_of_numbers_has_the_stated_facts_and_the_declared_shape(personal):
+    prices = dpb.Actions(
+        dpb.Schema(price=dpb.Range(1, 10, steps=10)),
+        value=dpb.values.Revenue(price="price"),
+        shape={"price": "decreasing"},
+    )
+    contexts = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
+    facts = Facts(
+        contexts=contexts, actions=prices, base_rate=0.45, effect=(1.4, 1.5), personal=(personal, personal)
+    )
+    world = facts.world(1_000_003, 4000)
+    values = world.values(world.expected)
+    effect = values.max(axis=1).mean() - values.mean()
+    left = values.max(axis=1).mean() - values.mean(axis=0).max()
+    assert (np.diff(world.expected, axis=1) <= 0).all()
+    assert world.expected.mean() == pytest.approx(0.45, abs=0.08)
+    assert effect == pytest.approx(1.45, rel=0.25)
+    assert left / effect == pytest.approx(personal, abs=0.15)
+
+
+def test_a_file_with_actions_is_read_as_the_same_facts(tmp_path):
+    file = tmp_path / "people.toml"
+    file.write_text(
+        "[columns.age]\nlow = 18\nhigh = 90\n\n[plan]\neffect = 0.5\n\n"
+        "[actions.columns.price]\nlow = 1\nhigh = 5\nsteps = 5\n\n"
+        '[actions.value]\ntype = "Revenue"\nprice = "price"\n'
+    )
+    prices = dpb.Actions(dpb.Schema(price=dpb.Range(1, 5, steps=5)), value=dpb.values.Revenue(price="price"))
+    stated = Facts(contexts=dpb.Schema(age=dpb.Range(18, 90)), actions=prices, effect=0.5)
+    assert Facts.from_toml(file)[0].to_config() == stated.to_config()
+    with pytest.raises(InvalidParameter, match="rates"):
+        Facts(contexts=stated.contexts, actions=prices, effect=0.5, rates={"1.0": 0.5})
+    narrow = dpb.Actions(prices.schema, explore=dpb.Range(2, 3))
+    with pytest.raises(InvalidParameter, match="explore"):
+        Facts(contexts=stated.contexts, actions=narrow, effect=0.5)
