@@ -16,7 +16,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._cells import EXACT, MISSING, cell_value, is_missing, numbers_of
+from dpbandits._cells import EXACT, MISSING, as_objects, cell_value, is_missing, numbers_of
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -27,6 +27,7 @@ __all__ = [
     "as_numbers",
     "as_points",
     "assign",
+    "column",
     "contents",
     "integer",
     "kind_of",
@@ -261,6 +262,15 @@ def contents(values: ArrayLike, *, name: str, width: int | None = None) -> Float
         return numbers_of(values, width=width)
     except Exception:  # noqa: BLE001 - the error of a caller's object could show its values
         raise InvalidData(f"{name} ({type(values).__name__}) cannot be read as an array") from None
+
+
+def column(values: ArrayLike, *, name: str) -> FloatArray:
+    """Return `contents` of one cell a user. An entry of a list that is itself a list is infinity.
+
+    So one user's list is read alike whatever the others' entries are.
+    """
+    found = contents(values, name=name)
+    return numbers_of(as_objects(values)) if found.ndim > 1 and isinstance(values, list | tuple) else found
 
 
 _PLAIN_ID = re.compile(r"(?:[A-EGHJ-MO-SU-Za-eghj-mo-su-z][0-9A-Za-z]*|[1-9][0-9]{0,14})\Z")

@@ -3602,10 +3602,11 @@ MUTATIONS = (
         "whether a row's label can be read decides which arms the rows after it are given",
         (
             "central/logged/logged_table.py",
-            "            actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)\n",
+            "            actions = arms_by_coins(len(paid), owners, n_arms=menu.n_arms)\n",
             "            actions = np.zeros(len(paid), dtype=np.int64)\n"
             "            readable = ~np.isnan(paid).any(axis=1)\n"
-            "            actions[readable] = arms_by_coins(0, int(readable.sum()), n_arms=menu.n_arms)\n",
+            "            owned = arms_by_coins(int(readable.sum()), owners, n_arms=menu.n_arms)\n"
+            "            actions[readable] = owned\n",
         ),
         tests="tests/central/logged/test_logged_table.py::test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_have_paid",
     ),

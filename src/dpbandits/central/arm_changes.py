@@ -33,6 +33,7 @@ import numpy as np
 
 from dpbandits._reading import reading
 from dpbandits._typing import IntArray
+from dpbandits.central.marginals.learning import DRAWS, forced_draws
 from dpbandits.domains.arms import Arms, Label
 from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.policy.deadlines import shown_time
@@ -48,7 +49,7 @@ MINIMUM = 0.1
 `python -m reproduction.tuning.arms_change` compares it with other shares."""
 
 MOST_FORCED = 0.5
-"""Largest sum of the minimum shares of all new arms."""
+"""Largest sum of the minimum shares of all arms, each rounded up to whole draws (`forced_draws`)."""
 
 HELD_TWICE = 2
 """Number of released blocks with a new arm after which the arm has no minimum share any more."""
@@ -249,9 +250,18 @@ class ArmHistory:
         return own == asked and before.minimum == share and before.features == features
 
     def adding(
-        self, arm: Any, *, like: Any, minimum: float | None, features: Any, version: int
+        self,
+        arm: Any,
+        *,
+        like: Any,
+        minimum: float | None,
+        features: Any,
+        version: int,
+        others: Iterable[float] = (),
     ) -> dict[str, Any]:
         """Check the arguments of an addition, and return the fields of its `ArmChange`.
+
+        `others` are minimum shares of arms that are not new, as `Readout.minimum` has them.
 
         Raises:
             InvalidParameter: An arm had this label before, `like` is no arm of the policy, or the minimum is
@@ -270,10 +280,11 @@ class ArmHistory:
             for one in self.changes
             if one.what == "add" and one.version + HELD_TWICE > version
         ]
-        if not math.fsum([*later, share]) <= MOST_FORCED:
+        if sum(map(forced_draws, (*others, *later, share))) > MOST_FORCED * DRAWS:
             raise InvalidParameter(
-                f"add_arm: new arms together may have at most {MOST_FORCED:.0%} of the decisions as their "
-                "minimum: pass a smaller minimum=, or wait until earlier new arms were released twice"
+                f"add_arm: arms together may have at most {MOST_FORCED:.0%} of the decisions as their "
+                f"minimum, each rounded up to a multiple of 1/{DRAWS}: pass a smaller minimum=, or wait "
+                "until earlier new arms were released twice"
             )
         known = None if like is None else self.labels[self.code(like)]
         return {"what": "add", "arm": label, "like": known, "minimum": float(share), "features": features}

@@ -510,7 +510,8 @@ class GPBandit(ReadoutPolicy):
                 )
             return before
         when = self._next_version("add_arm", least=1, wanted=HELD_TWICE)
-        fields = self._history.adding(arm, **asked, version=when["version"])
+        kept = () if self._run is None else self._run.readout.minimum.values()
+        fields = self._history.adding(arm, **asked, version=when["version"], others=kept)
         return self._change_arms(fields | when, at)
 
     @in_turn

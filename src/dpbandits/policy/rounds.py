@@ -603,7 +603,7 @@ class RoundPolicy(KeptPolicy):
         """Record rewards as `tell_batch` does, and further metrics (B, M) of the same decisions."""
         rounds = self._book.rounds_of(decision_ids)
         fresh = self._book.open_among(rounds)
-        told = _checks.contents(rewards, name="rewards")
+        told = _checks.column(rewards, name="rewards")
         if told.shape != rounds.shape:
             raise InvalidData(
                 f"rewards has shape {told.shape}, expected {rounds.shape}: one reward for each decision id"

@@ -8,7 +8,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.tables.coded import Coded
 
-__all__ = ["Owners", "first_rows"]
+__all__ = ["Owners", "earlier_rows", "first_rows"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,8 +76,13 @@ def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArr
     kept = np.append(together <= most, False)[numbers]  # index -1 reads the appended False
     rows = np.flatnonzero(~kept & named)  # rows of users with more than `most`
     of = numbers[rows]
-    order = np.argsort(of, kind="stable")
-    earlier = np.empty(len(of), dtype=np.int64)  # number of the same user's rows above this row
-    earlier[order] = np.arange(len(of)) - np.searchsorted(of[order], of[order])
-    kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most
+    kept[rows] = (had if isinstance(had, int) else had[of]) + earlier_rows(of) < most
     return np.asarray(kept)
+
+
+def earlier_rows(numbers: IntArray) -> IntArray:
+    """Return, for each row (n,), the number of rows of the same user above it."""
+    order = np.argsort(numbers, kind="stable")
+    earlier = np.empty(len(numbers), dtype=np.int64)
+    earlier[order] = np.arange(len(numbers)) - np.searchsorted(numbers[order], numbers[order])
+    return earlier

@@ -373,6 +373,26 @@ def test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_hav
     np.testing.assert_array_equal(rewards[0, 1:], actions[0, 1:])
 
 
+def test_a_persons_number_of_rows_does_not_change_which_arms_others_are_given(tmp_path):
+    """A table with the reward of every arm, in which one person has more rows in a neighbouring table."""
+    text = (
+        "[columns.age]\nlow = 18\nhigh = 90\n[label]\ncolumn = 'y'\ncategories = ['a', 'b']\n"
+        "[user]\ncolumn = 'id'\nrows = 3\n"
+    )
+    described = DescribedTable.from_text(text)
+    others = [f"{40 + number % 3},b,p-{number // 3}" for number in range(300)]
+    found = []
+    for own in ([], ["30,a,anna"], ["30,a,anna", "31,b, anna", "32,a,anna"], ["30,a,"]):
+        (tmp_path / "t.csv").write_text("\n".join(["age,y,id", *own, *others]) + "\n", encoding="utf-8")
+        log = LoggedTable.described(described, described.read(tmp_path / "t.csv", lenient=True))
+        found.append(np.asarray(log.rows["actions"])[len(own) :])
+    assert all((one == found[0]).all() for one in found)
+    assert 110 < found[0].sum() < 190
+    first, second, third = found[0].reshape(-1, 3).T
+    for one in (first, second, third):
+        assert 20 < one.sum() < 80  # every row of a person is drawn evenly
+
+
 def test_tables_that_cannot_be_logs_are_refused():
     with pytest.raises(InvalidParameter, match="named twice"):
         LoggedTable.of_people(

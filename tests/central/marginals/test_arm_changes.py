@@ -140,6 +140,15 @@ def test_new_arms_together_have_at_most_half_of_the_decisions():
         chooser.add_arm("fax", minimum=0.3)
 
 
+def test_small_minimums_of_many_new_arms_are_added_up_as_they_are_given():
+    """Each arm gets whole draws of 48, so 24 arms take half of the decisions however small the share is."""
+    chooser = policy()
+    for number in range(24):
+        chooser.add_arm(f"arm-{number}", minimum=0.001)
+    with pytest.raises(InvalidParameter, match="together"):
+        chooser.add_arm("one more", minimum=0.001)
+
+
 @pytest.mark.parametrize(
     "altered",
     [

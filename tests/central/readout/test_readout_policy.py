@@ -116,6 +116,8 @@ def test_a_uniform_control_and_one_of_a_published_function():
     other = policy(readout={"control": dpb.Control(arm=published, share=0.5)})
     served = [decision for decision in drive(other, 50) if decision.group == "control"]
     assert {decision.arm for decision in served} == {published.recommend(CONTEXT)}
+    said = "among those from whom the control's published function was learned"
+    assert [said in " ".join(own.guarantee.annex().split()) for own in (one, other)] == [False, True]
     assert GPBandit.from_config(other.to_config()).to_config() == other.to_config()
 
 
@@ -182,6 +184,8 @@ def test_metrics_that_are_missing_or_unreadable_count_as_the_default():
         ((0.0, 0.0, 0.0, 1), sums((0.0, {"complaint": 0.5, "revenue": 501}))),
         ((0.0, 0.0, 0.0, 0), sums((None, {"complaint": True, "revenue": 3}))),
         ((1.0, 1.0, 0.0, 1), sums(both=([1.0, None], {"complaint": [1, 1], "revenue": [-1, 3]}))),
+        ((1.0, 0.0, 0.0, 1), sums((1.0, {"complaint": [1], "revenue": [[250]]}))),
+        ((1.0, 1.0, 0.0, 1), sums(both=([1.0, [1.0]], {"complaint": [1, 1], "revenue": [[1, 2], [3, 4]]}))),
     ]
     for expected, found in told:
         np.testing.assert_allclose(found - nothing, expected, atol=1e-4)
@@ -427,6 +431,8 @@ def test_unsupported_policies_are_refused_at_construction():
         },
         {**people, "readout": dpb.Readout(control=dpb.Control(arm="nothing"), minimum={"mail": 0.4})},
     ]
+    with pytest.raises(InvalidParameter, match="together"):  # each is rounded up to 1/48
+        dpb.Readout(control=dpb.Control(arm="nothing"), minimum=dict.fromkeys(map(str, range(25)), 0.001))
     for own in refused:
         with pytest.raises(InvalidParameter):
             GPBandit(**{**common, **own})
@@ -451,6 +457,13 @@ def test_a_minimum_is_kept_and_propensities_are_those_of_the_public_coins():
     assert chances == {"nothing": {forced}, "call": {1.0 - forced}}
     (alone,) = one.ask_batch([CONTEXT], available=[["mail", "call"]])
     assert alone.propensity == 1.0 or alone.group == "control"
+
+
+def test_minimums_of_the_readout_and_of_new_arms_take_at_most_half_of_the_decisions():
+    one = policy(readout={"minimum": {"mail": 0.3}}, horizon=400, tuning=GPTuning(blocks=[60, 120, 180, 300]))
+    with pytest.raises(InvalidParameter, match="together"):
+        one.add_arm("chat", minimum=0.3)
+    one.add_arm("chat", minimum=0.15)
 
 
 def test_arms_that_the_readout_needs_stay():

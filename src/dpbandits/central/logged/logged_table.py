@@ -70,7 +70,7 @@ from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.files import TableColumns
 from dpbandits.tables.frames import read_table
 from dpbandits.tables.menu import Menu
-from dpbandits.tables.owners import Owners
+from dpbandits.tables.owners import Owners, earlier_rows
 
 __all__ = [
     "READ_ARMS",
@@ -106,6 +106,9 @@ UNSAID_COLUMNS = (
 
 _DRAWN, _PAID = "arm", "reward"
 """Names of the columns of arms and rewards in a log simulated from a table with the reward of every arm."""
+
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""Step between the coins of a user's rows, which spreads any number of them evenly over [0, 1)."""
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -203,7 +206,7 @@ class LoggedTable:
         lengthscale: Lengthscale of the kernel, as a share of each range.
         release: "features" or "marginals", see `ExploreTuning.release`; None chooses by `release_for`.
         logged: How the actions of a grid were drawn, see `ExploreTuning.logged`; None for arms.
-        by_coins: True if public coins drew the arms, by the numbers of the rows.
+        by_coins: True if public coins drew the arms.
     """
 
     columns: LogColumns
@@ -326,7 +329,8 @@ class LoggedTable:
         """Code a table that a TOML file describes.
 
         A table with the reward of every arm becomes a log by public coins, which draw each row's arm
-        uniformly. The draws do not depend on the rows' values.
+        uniformly. The draws do not depend on the rows' values. With a user column, they depend on the user's
+        id and on the user's earlier rows, so that no other user's number of rows changes them.
 
         Args:
             described: Parsed description.
@@ -361,12 +365,13 @@ class LoggedTable:
             columns = LogColumns(contexts=described.schema.names, action=_DRAWN, reward=_PAID, user=user)
             menu = Menu(contexts=described.schema, arms=outcome.arms)
             paid = outcome.rewards(table, lenient=True)
-            actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)
+            owners = None if user is None else Owners.of(_ids(table[user]), count=len(paid))
+            actions = arms_by_coins(len(paid), owners, n_arms=menu.n_arms)
             rewards = np.take_along_axis(paid, actions[:, None], axis=1)[:, 0]
         return cls._of_people(
             menu,
             columns,
-            table,
+            table if actions is None or user is None else {**table, user: owners},
             drawn=actions,
             rewards=rewards,
             span=span,
@@ -944,8 +949,12 @@ def _numbers(column: ArrayLike | Coded) -> FloatArray:
     return numbers_of(array_of(column, flat=True))
 
 
-def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
-    return column if isinstance(column, Coded) else array_of(column, flat=True).astype(np.object_).tolist()
+def _ids(column: ArrayLike | Coded | Owners) -> Coded | Owners | list[Any]:
+    return (
+        column
+        if isinstance(column, Coded | Owners)
+        else array_of(column, flat=True).astype(np.object_).tolist()
+    )
 
 
 def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
@@ -968,9 +977,23 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> Floa
     return np.where(np.isfinite(numbers), np.clip(numbers, *limits) if clip else numbers, np.nan)
 
 
-def arms_by_coins(start: int, stop: int, *, n_arms: int) -> IntArray:
-    """Return arms (n,) that public coins draw uniformly for rows start..stop-1 of a table."""
-    uniforms = PublicCoins(0).uniform("learn/explore", start, stop, 1)[:, 0]
+def arms_by_coins(count: int, owners: Owners | None, *, n_arms: int) -> IntArray:
+    """Return arms (n,) that public coins draw uniformly for the `count` rows of a table.
+
+    Without users, where neighbouring tables differ in one row, the coins are those of the rows' numbers. A
+    user may have more rows in a neighbouring table, which moves the rows of others. So with users the coins
+    depend on nothing but the user's id and the number r of the user's earlier rows: frac(u + r g), with a
+    uniform u of the id and the golden ratio g. Each is uniform.
+    """
+    coins = PublicCoins(0)
+    if owners is None:
+        uniforms = coins.uniform("learn/explore", 0, count, 1)[:, 0]
+    else:
+        ids = [text.encode(errors="surrogatepass") for text in owners.texts]
+        own = np.append(coins.of_users("learn/explore", ids), 0.0)[
+            owners.numbers
+        ]  # rows of nobody are dropped
+        uniforms = np.modf(own + earlier_rows(owners.numbers) * _GOLDEN)[0]
     return np.minimum(uniforms * n_arms, n_arms - 1).astype(np.int64)
 
 

@@ -5,6 +5,7 @@ give the probability of each arm for each context x. The centre b(x) is the amou
 rewards.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,7 +33,7 @@ from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.tables.windows import Window
 
-__all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features", "forecast"]
+__all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features", "forced_draws", "forecast"]
 
 SAMPLE = 2_500
 """Number of simulated users that represent all users in a fit."""
@@ -71,6 +72,11 @@ arm's mean could drive each other up.
 
 FIRST_STEPS, STEPS = 15, 5
 """Numbers of steps of expectation maximisation after the first release, and after each later one."""
+
+
+def forced_draws(share: float) -> int:
+    """Return the number of the `DRAWS` draws that give an arm its minimum share, which is rounded up."""
+    return math.ceil(share * DRAWS)
 
 
 class Heard(NamedTuple):

@@ -71,7 +71,6 @@ before its release by public announcements and round numbers (`dpbandits.central
   one more public choice, like the design, that the adversary of the proof may make between blocks.
 """
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -98,6 +97,7 @@ from dpbandits.central.marginals.learning import (
     EffectPosterior,
     Heard,
     effect_features,
+    forced_draws,
     forecast,
 )
 from dpbandits.central.marginals.noise import TableNoise
@@ -773,7 +773,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         new = self.history.minimums(released) if self._spread(released) > 0.0 else []
         kept = [(self.history.code(label), share) for label, share in self._setup.minimum.items()]
         for code, share in (*kept, *new):
-            end = taken + math.ceil(share * DRAWS)
+            end = taken + forced_draws(share)
             draws[taken:end, np.searchsorted(codes, code), 0] += FORCED * ratio
             taken = end
         return draws

@@ -6,7 +6,6 @@ released with noise. A `Stop` is a rule on these releases.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from keyword import iskeyword
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured, plain
+from dpbandits.central.marginals.learning import DRAWS, forced_draws
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
@@ -35,7 +35,7 @@ TAKEN = ("at", "decision_id", "self")
 """Identifiers that are no names of metrics, as `tell` has them as arguments."""
 
 MOST_MINIMUM = 0.5
-"""Largest sum of the shares in `Readout.minimum`."""
+"""Largest sum of the shares in `Readout.minimum`, each rounded up to whole draws."""
 
 
 @worded
@@ -147,7 +147,7 @@ class Readout(Configured):
         share: Share of the policy group's promise that its sums spend, from 0.001 to 0.5; learning gets the
             rest. The control group's sums spend that group's whole promise.
         minimum: Share of the policy group's decisions that an arm gets at least, by label. A share is at most
-            one over the number of arms, is rounded up to a multiple of 1/48, and all together are at most
+            one over the number of arms and is rounded up to a multiple of 1/48. All together are then at most
             0.5. Every decision then has its propensity.
         stop: Rule on the released looks; None for no rule.
 
@@ -201,8 +201,11 @@ class Readout(Configured):
             for label, least in self.minimum.items()
         }
         _checks.assign(self, weights=weights, minimum=minimum)
-        if math.fsum(minimum.values()) > MOST_MINIMUM:
-            raise InvalidParameter(f"minimum: the shares are more than {MOST_MINIMUM} together")
+        if sum(map(forced_draws, minimum.values())) > MOST_MINIMUM * DRAWS:
+            raise InvalidParameter(
+                f"minimum: the shares, each rounded up to a multiple of 1/{DRAWS}, are more than "
+                f"{MOST_MINIMUM} together"
+            )
         named = {REWARD, *self.metrics}
         if not weights.keys() <= named or (self.stop is not None and self.stop.harm not in named):
             raise InvalidParameter(f"weights and stop: expected names of metrics: {', '.join(sorted(named))}")

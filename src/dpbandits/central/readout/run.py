@@ -201,7 +201,7 @@ class ReadoutRun:
         found = np.full((count, len(names)), np.nan)
         for place, name in enumerate(names):
             if name in told:
-                values = _checks.contents(told[name], name=name)
+                values = _checks.column(told[name], name=name)
                 if values.shape != (count,):
                     raise InvalidData(f"{name} has shape {values.shape}, expected ({count},)")
                 found[:, place] = values

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.readout.run import ReadoutRun
 from dpbandits.privacy import sentences
 from dpbandits.privacy.guarantee import Guarantee
@@ -32,6 +33,11 @@ FIXED_IDS = unchecked(
     "Which ids ask, and when, does not depend on private data. Group, look and number of rounds of a user "
     "follow from them alone. Times of calls of readout() do not depend on private data either.",
 )
+OTHER_PEOPLE = unchecked(
+    "other people's function",
+    "No user of this policy is among those from whom the control's published function was learned. (For "
+    "somebody who is, both promises together hold.)",
+)
 THEOREM = (
     " With a readout, every user's data enters one group only, fixed by public coins. The loss of a user is "
     "that of the user's own group (parallel composition). In the policy group learning and the sums of "
@@ -49,6 +55,7 @@ def with_readout(found: Guarantee, run: ReadoutRun) -> Guarantee:
     """Return the guarantee of a policy with this readout, given that of its learning alone."""
     readout, noises = run.readout, run.noises
     names = ", ".join(one.name for one in run.outcomes)
+    others = (OTHER_PEOPLE,) if isinstance(readout.control.arm, PublishedPosterior) else ()
     records = tuple(
         own.record(name, readout.looks)
         for name, own in (("policy", noises.policy), ("control", noises.control))
@@ -60,7 +67,7 @@ def with_readout(found: Guarantee, run: ReadoutRun) -> Guarantee:
             shown_to("each user", "the user's own group, as far as decisions show it"),
         ),
         mechanisms=(*found.mechanisms, *records),
-        assumptions=sentences.in_order((*found.assumptions, GROUPS, OUTCOMES, LOOKS, FIXED_IDS)),
+        assumptions=sentences.in_order((*found.assumptions, GROUPS, OUTCOMES, LOOKS, FIXED_IDS, *others)),
         theorem=found.theorem + THEOREM,
         certificate=noises.certificate,
         notes=(
