@@ -191,6 +191,15 @@ def test_rows_of_others_never_depend_on_a_persons_number_of_rows(policy):
     assert after == before[:5] + before[20:]
 
 
+def test_the_last_bit_of_a_row_does_not_depend_on_how_many_rows_there_are(policy):
+    """Matrix products of one row and of many rows may differ in the last bit."""
+    table = rows()
+    together = evaluation(policy, table).unsafe_terms()[0]
+    for own in range(60):
+        alone = {name: cells[own : own + 1] for name, cells in table.items()}
+        assert evaluation(policy, alone).unsafe_terms()[0].tolist() == together[own : own + 1].tolist()
+
+
 def test_thirty_columns_and_a_hundred_arms():
     columns = dpb.Schema(**{f"x{number}": dpb.Range(0, 1) for number in range(30)})
     rng, arms = np.random.default_rng(0), list(range(100))

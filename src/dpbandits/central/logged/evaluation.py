@@ -279,7 +279,7 @@ class Evaluation:
             raise InvalidParameter(
                 "evaluate: expected a log with contexts= and arms=, not one of chosen numbers"
             )
-        if self.log.by_coins:  # a row more would change the arms that are drawn for later rows
+        if self.log.by_coins:
             raise InvalidParameter("evaluate: the log needs a column with the arms that were given")
         if not self.policies:
             raise InvalidParameter("policies: expected at least one")
@@ -402,9 +402,11 @@ class Evaluation:
         """
         span, at = RewardRange.of(self.log.reward_range), np.arange(len(people))
         terms, predicted = [], None
+        # In batches of one size no row's last bit depends on how many rows others have.
+        whole = np.resize(people, (_AT_ONCE, people.shape[1]))
         choices = [np.full(len(people), against)]
         for policy in self.policies.values():
-            means = policy.means(people)
+            means = policy.means(whole)[: len(people)]
             predicted = means if predicted is None else predicted
             choices.append(policy.best_of(means))
         model = np.zeros((len(people), 1)) if predicted is None else predicted

@@ -345,6 +345,7 @@ class LoggedTable:
             raise InvalidParameter("the file needs one of the sections [log], [label] and [rewards]")
         span = RewardRange(0.0, 1.0) if outcome.reward_range is None else outcome.reward_range
         actions: IntArray | None = None
+        owners: Owners | None = None
         if isinstance(outcome, LoggedArm):
             menu = Menu(
                 contexts=described.schema,
@@ -371,7 +372,7 @@ class LoggedTable:
         return cls._of_people(
             menu,
             columns,
-            table if actions is None or user is None else {**table, user: owners},
+            table if owners is None else {**table, str(columns.user): owners},
             drawn=actions,
             rewards=rewards,
             span=span,
