@@ -2021,8 +2021,8 @@ MUTATIONS = (
         "a user brings rounds_per_user rows in every call of learn",
         (
             "tables/owners.py",
-            "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most",
-            "kept[rows] = earlier < most",
+            "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier_rows(of) < most",
+            "kept[rows] = earlier_rows(of) < most",
         ),
         tests="tests/central/logged/test_policy.py::test_units_are_counted_over_calls_and_shards",
     ),
