@@ -982,9 +982,9 @@ def arms_by_coins(count: int, owners: Owners | None, *, n_arms: int) -> IntArray
     """Return arms (n,) that public coins draw uniformly for the `count` rows of a table.
 
     Without users, where neighbouring tables differ in one row, the coins are those of the rows' numbers. A
-    user may have more rows in a neighbouring table, which moves the rows of others. So with users the coins
-    depend on nothing but the user's id and the number r of the user's earlier rows: frac(u + r g), with a
-    uniform u of the id and the golden ratio g. Each is uniform.
+    user may have more rows in a neighbouring table, which moves the rows of others. So with users a coin is
+    frac(u + r g). The number u is uniform and follows from the user's id, r is the number of the user's
+    earlier rows, and g is the golden ratio. Each coin is uniform.
     """
     coins = PublicCoins(0)
     if owners is None:
