@@ -251,11 +251,14 @@ class RoundPolicy(KeptPolicy):
         In a `batch` a user without an id or rounds left becomes `NOBODY`, whose round is refused.
         """
         digests = self._book.check_open(count, users, batch=batch)
-        if at is not None or self._deadlines.timed:
-            self._deadlines.advance(at)
+        self._advance(at)
         self._charge()
         self._prepare()
         return digests
+
+    def _advance(self, at: object) -> None:
+        """Take the time of a call that passed its checks."""
+        self._deadlines.advance(at)
 
     def _opened(
         self,

@@ -1,6 +1,7 @@
 """A policy with a readout: groups, the control's arms, what learning sees, and what a restart keeps."""
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.readout.groups import CONTROL, NEITHER, PERMUTED, POLICY, Groups
-from dpbandits.errors import InvalidCall, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import HorizonExceeded, InvalidCall, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.policy import PublicCoins
 from dpbandits.policy.bookkeeping import NOBODY, UserCounts
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -473,3 +474,15 @@ def test_arms_that_the_readout_needs_stay():
         with pytest.raises(ProtocolError, match="the readout needs this arm"):
             one.retire_arm(arm)
     assert one.retire_arm("call").arm == "call"
+
+
+def test_the_last_look_of_a_delay_in_time_is_released_when_it_has_passed_and_by_no_refused_call():
+    tuning = GPTuning(release="marginals", blocks=[60, 120], reporting_delay=timedelta(hours=1))
+    one = policy(tuning=tuning)
+    for index in range(200):
+        decision = one.ask(CONTEXT, user=f"u-{index}", at=60.0 * index)
+        one.tell(decision.id, 1.0, at=60.0 * index)
+    with pytest.raises(HorizonExceeded):
+        one.ask(CONTEXT, user="later", at=1e6)
+    assert one.readout(at=60.0 * 199).readings.looks == 1
+    assert one.readout(at=60.0 * 199 + 3601.0).readings.looks == 2

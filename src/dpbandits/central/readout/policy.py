@@ -36,13 +36,15 @@ class ReadoutPolicy(RoundPolicy):
         self, count: int, users: Sequence[object] | None, at: object = None, *, batch: bool = False
     ) -> list[bytes]:
         run = self._run
-        if run is None:
-            return super()._admit(count, users, at, batch=batch)
-        if at is not None or run.deadlines.timed:
-            run.deadlines.advance(at)
         digests = super()._admit(count, users, at, batch=batch)
-        run.admit(self._book.asked, count, digests)
+        if run is not None:
+            run.admit(self._book.asked, count, digests)
         return digests
+
+    def _advance(self, at: object) -> None:
+        super()._advance(at)
+        if self._run is not None:
+            self._run.deadlines.advance(at)
 
     def _in_groups(
         self,
@@ -180,17 +182,19 @@ class ReadoutPolicy(RoundPolicy):
             ProtocolError: The policy has no readout.
         """
         run = self._readout_run()
+        self._advance(at)
         self._prepare()
         return run.looks(run.settled)
 
     @in_turn
-    def readout(self, *, confidence: float = 0.95) -> ReadoutResult:
+    def readout(self, *, confidence: float = 0.95, at: float | None = None) -> ReadoutResult:
         """Return what the policy earns against its control group, from the looks that are released.
 
         A look that is due is released first, as before the next ask.
 
         Args:
             confidence: Confidence of the intervals.
+            at: Public time in seconds, as for `ask`; default: now. It is used if `reporting_delay` is a time.
 
         Raises:
             ProtocolError: The policy has no readout, or no look was released yet.
@@ -200,6 +204,7 @@ class ReadoutPolicy(RoundPolicy):
             that the times of calls do not depend on private data.
         """
         run = self._readout_run()
+        self._advance(at)
         self._prepare()
         return read_looks(run, confidence=confidence)
 
