@@ -120,7 +120,7 @@ from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
 
-__all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "grid_in", "one_right"]
+__all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
 
 _PRIVACY = ("epsilon", "delta", "distance")
 
@@ -454,7 +454,7 @@ def _rewards(description: Mapping[str, Any]) -> ArmRewards:
 def _log(description: Mapping[str, Any]) -> LoggedArm:
     where = "[log]"
     section = value_in(description, "log", dict, "the file")
-    grid = grid_in(description)
+    grid = _grid(description)
     chosen, weights = (
         ({"arm", "arms"}, {"propensity"}) if grid is None else (set(), {"propensity", "density"})
     )
@@ -506,7 +506,7 @@ def _products(description: Mapping[str, Any], folder: Path) -> Products:
         raise InvalidParameter(f"[products]: {error}") from None
 
 
-def grid_in(description: Mapping[str, Any]) -> Actions | None:
+def _grid(description: Mapping[str, Any]) -> Actions | None:
     """Return the grid of the section [actions]; None without this section."""
     if "actions" not in description:
         return None

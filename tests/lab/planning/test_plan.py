@@ -36,22 +36,25 @@ def test_the_flat_world_is_not_reachable():
     assert found.to_rows() == []
 
 
-PRICES = dpb.Actions(
-    dpb.Schema(price=dpb.Range(1, 5, steps=5)),
-    value=dpb.values.Revenue(price="price"),
-    shape={"price": "decreasing"},
-)
-
-
-def test_a_plan_for_numbers_simulates_the_policy_with_actions():
-    known = {"arms": (), "actions": PRICES, "base_rate": 0.5, "effect": (0.5, 0.7)}
-    found = small(**known, users=60, epsilon=0.1, promise=0.1, trusts=None, seed=5)
-    assert list(found.answers) == ["central"]
-    assert found.answers["central"].policy == "GPBandit"
-    with pytest.raises(InvalidParameter, match="trusts"):
-        small(**known, trusts=["local"])
-    with pytest.raises(InvalidParameter, match="arms= or actions="):
-        small(actions=PRICES)
+def test_a_plan_for_numbers_names_the_way_to_simulate_them(tmp_path):
+    prices = dpb.Range(1, 5, steps=3)
+    table = dpb.lab.worlds.TableBandit.from_rewards(
+        {"age": [20, 30]},
+        schema=PEOPLE,
+        rewards=[[1, 1, 0], [1, 0, 0]],
+        actions=prices,
+        reward_range=(0, 1),
+        seed=0,
+    )
+    file = tmp_path / "people.toml"
+    file.write_text("[columns.age]\nlow = 18\nhigh = 90\n\n[plan]\neffect = 0.1\nactions = [1, 5]\n")
+    for ask in (
+        lambda: plan(contexts=PEOPLE, actions=prices, effect=0.1, users=400),
+        lambda: plan(table=table, public=True, users=400),
+        lambda: Facts.from_toml(file),
+    ):
+        with pytest.raises(InvalidParameter, match=r"lab\.twin"):
+            ask()
 
 
 @pytest.mark.slow

@@ -38,9 +38,6 @@ contain everything else that describes a table, but no table is opened::
     [plan.segments.region]                  # every category is a segment, in the schema's order
     people = [0.5, 0.3, 0.2]
 
-With numbers to choose, a section [actions] stands for `arms`: columns, value and shape, as beside a [log].
-`base_rate` is then the mean outcome of a random action, and `effect` is in the unit of the value.
-
 One number stands for the bounds 10% below and above it. Two numbers are bounds; values near their middle are
 more likely, except for `personal`, which is uniform. `smoothness` is a length as a share of a column's range,
 or one of the words smooth, medium and rough. Half of the worlds measure lengths along a column in quantiles,
@@ -54,25 +51,28 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv, expit, ndtr
+from scipy.special import betainc, betaincinv, expit, logit, ndtr
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, Seed
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.comparing.addresses import address_of
 from dpbandits.lab.planning.believed import Between, by_label, text_of
 from dpbandits.lab.planning.levels import ForAll, InSegments, Levels
-from dpbandits.lab.planning.numbers import ActionFunctions, shift_to
 from dpbandits.lab.planning.segments import Segments
 from dpbandits.lab.worlds import TableBandit
-from dpbandits.tables import Actions, Schema
+from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Column
-from dpbandits.tables.described import grid_in
 from dpbandits.tables.description import check_keys, columns_in, description_in, text_in
 
-__all__ = ["SMOOTHNESS", "Facts"]
+__all__ = ["NO_ACTIONS", "SMOOTHNESS", "Facts"]
+
+NO_ACTIONS = (
+    "actions: no plan is made for numbers to choose. Simulate instead: lab.compare on a world from "
+    "TableBandit.from_rewards(..., actions=), with lab.twin(policy) as the policy without privacy"
+)
+"""Message of a plan that is asked for actions."""
 
 SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
 """Bounds of the distance along a column after which the best arm changes, by word, as shares of the range."""
@@ -82,9 +82,6 @@ _WAVES = 48
 
 _TRIES = 40
 """Number of draws of functions after which base rate, effect and personal part are drawn anew too."""
-
-_ACTION_TRIES = 6
-"""`_TRIES` for actions, whose functions take longer to fit."""
 
 _MISSED = 0.1
 """Largest error of the effect, and of the personal part, of a drawn world, as a share of the effect."""
@@ -174,8 +171,6 @@ class Facts:
     Args:
         contexts: Columns of a user's context.
         arms: Labels of the arms, two or more.
-        actions: Grid of actions to choose instead of arms, without bounds= and explore=. Rewards are then
-            outcomes, and `effect` and `personal` are about their values.
         reward_range: Public bounds of rewards.
         base_rate: Mean reward of a random arm; by default the middle of the range, give or take a fifth of
             its width.
@@ -203,8 +198,7 @@ class Facts:
     """
 
     contexts: Schema
-    arms: Sequence[Label] = ()
-    actions: Any = None
+    arms: Sequence[Label]
     effect: Any
     reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
     base_rate: Any = None
@@ -221,8 +215,7 @@ class Facts:
     def __post_init__(self) -> None:
         _checks.an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         bounds = RewardRange.of(self.reward_range)
-        arms, grid = self._choices(bounds)
-        labels = [text_of(label) for label in Arms(arms).labels]
+        labels = [text_of(label) for label in Arms(list(self.arms)).labels]
         if len(labels) < 2:
             raise InvalidParameter("arms: expected at least two")
         width, columns = bounds.width, len(self.contexts.names)
@@ -247,33 +240,18 @@ class Facts:
             relevant = (relevant, relevant)
         beliefs = {
             "base_rate": Between.of(base, name="base_rate", low=bounds.low + room, high=bounds.high - room),
-            "effect": Between.of(self.effect, name="effect", low=0.0, high=_width_of_values(grid, bounds)),
+            "effect": Between.of(self.effect, name="effect", low=0.0, high=width),
             "personal": Between.of(personal, name="personal", low=0.0, high=1.0),
             "smoothness": Between.of(smoothness, name="smoothness", low=0.01, high=10.0),
             "relevant": Between.of(relevant, name="relevant", low=1, high=columns),
         }
         if self.scatter is not None:
             _checks.number(self.scatter, name="scatter", exclusive=False)
-        _checks.assign(self, reward_range=bounds, arms=tuple(arms), actions=grid, beliefs=beliefs)
+        _checks.assign(self, reward_range=bounds, arms=tuple(self.arms), beliefs=beliefs)
         _checks.assign(self, believed_rates=rates, believed_segments=segments)
         if rates is not None:  # report contradictions here, not when a world is drawn
             self._check_effect(bounds)
             _Sizes.drawn(self, np.random.default_rng(0))
-
-    def _choices(self, bounds: RewardRange) -> tuple[list[Label], Actions | None]:
-        """Return the labels of the arms, and the grid of actions if there is one."""
-        grid = Actions.of(self.actions)
-        if (grid is None) == (len(self.arms) == 0):
-            raise InvalidParameter("pass either arms= or actions=")
-        if grid is None:
-            return list(self.arms), None
-        if self.rates is not None or self.segments is not None:
-            raise InvalidParameter("rates, segments: expected none with actions=, leave them out")
-        if grid.bounds is not None or grid.explore is not None:
-            raise InvalidParameter(
-                "actions: bounds= and explore= are not simulated in a plan, leave them out"
-            )
-        return list(grid.labels), grid.beside(self.contexts, bounds)
 
     def _agreed(
         self, rates: tuple[Between, ...] | None, segments: Sequence[Segments], labels: Sequence[str]
@@ -339,8 +317,10 @@ class Facts:
         where = Path(path)
         found = description_in(text_in(where), where.name)
         plan = found.get("plan", {})
-        check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan", "actions"})
-        names = {one.name for one in fields(cls) if one.init} - {"contexts", "reward_range", "actions"}
+        if "actions" in found or (isinstance(plan, dict) and "actions" in plan):
+            raise InvalidParameter(NO_ACTIONS)
+        check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan"})
+        names = {one.name for one in fields(cls) if one.init} - {"contexts", "reward_range"}
         if not isinstance(plan, dict):
             raise InvalidParameter("plan: expected a section, [plan]")
         check_keys(plan, "[plan]", required=set(), optional=names | {"low", "high", "users"})
@@ -348,10 +328,8 @@ class Facts:
         if "low" in plan or "high" in plan:
             said["reward_range"] = (plan.get("low", 0.0), plan.get("high", 1.0))
         said |= {name: value for name, value in given.items() if value is not None}
-        if (grid := grid_in(found)) is not None:
-            said["actions"] = grid
         for name, how in (("arms", "--arms mail,call,nothing"), ("effect", "--effect 0.05")):
-            if name not in said and not (name == "arms" and grid is not None):
+            if name not in said:
                 raise InvalidParameter(f"{name}: missing in [plan] and in the options: pass {how}")
         return cls(**said), {name: value for name, value in plan.items() if name == "users"}
 
@@ -368,7 +346,6 @@ class Facts:
             "contexts": self.contexts.to_config(),
             "arms": [str(label) for label in self.arms],
             "reward_range": [bounds.low, bounds.high],
-            **({} if self.actions is None else {"actions": address_of(self.actions)}),
             "scatter": self.scatter,
             "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
@@ -391,15 +368,13 @@ class Facts:
         sizes = _Sizes.drawn(self, law, seed)
         part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
-        most = _TRIES if self.actions is None else _ACTION_TRIES
-
         def attempt(number: int) -> Any:
             shape = _Shape.drawn(self, law, additive=seed % 4 in _ADDITIVE)
             # draw other sizes if no functions fit the first ones
-            others = number >= most or (self.rated and number > 0)
+            others = number >= _TRIES or (self.rated and number > 0)
             return shape.fitted(pilot, seen, self, _Sizes.drawn(self, law) if others else sizes)
 
-        tries = (attempt(number) for number in range(2 * most))
+        tries = (attempt(number) for number in range(2 * _TRIES))
         link = next((found for found in tries if found is not None), None)
         if link is None:
             raise InvalidParameter(
@@ -423,7 +398,6 @@ class Facts:
             schema=self.contexts,
             contexts=contexts,
             arms=Arms(list(self.arms)),
-            actions=self.actions,
             reward_table=bounds.low + bounds.width * paid,
             expected=bounds.low + bounds.width * means,
             reward_range=bounds,
@@ -559,14 +533,6 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
     )
 
 
-def _width_of_values(grid: Actions | None, bounds: RewardRange) -> float:
-    """Return the width of the range of values, or of rewards without a grid."""
-    if grid is None:
-        return bounds.width
-    ends = grid.values_of(np.repeat([[bounds.low], [bounds.high]], grid.n_actions, axis=1))
-    return float(np.ptp(ends))
-
-
 class _Sizes(NamedTuple):
     """Base rate, effect, personal part and rates of one world, drawn within the believed bounds.
 
@@ -661,7 +627,6 @@ class _Shape:
         shared: Size of the common function.
         short: True for coordinates along which functions change within a segment, shape (d,). Known rates of
             segments are steps there.
-        numbers: Seed of the functions of actions; None for arms.
     """
 
     places: FloatArray
@@ -672,11 +637,10 @@ class _Shape:
     sizes: FloatArray
     shared: float
     short: BoolArray
-    numbers: Any = None
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator, *, additive: bool) -> Self:
-        schema, arms = facts.contexts, 1 if facts.actions is not None else len(facts.arms)
+        schema, arms = facts.contexts, len(facts.arms)
         each = arms + 1
         widths = np.array([column.width for column in schema.columns.values()])
         low, high = facts.beliefs["relevant"]
@@ -713,30 +677,18 @@ class _Shape:
             sizes=rng.uniform(_LEAST_OF_AN_ARM, _MOST_OF_AN_ARM, size=arms),
             shared=float(rng.uniform(0.0, _LARGEST_SHARED)),
             short=(lengths < _SHORT) | (jumps is not None),
-            numbers=None if facts.actions is None else rng.integers(2**63),
         )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
         """Return the values of the K + 1 functions at contexts (n, d), shape (n, K + 1)."""
-        values = [np.cos(self._at(contexts, one)).sum(axis=1) for one in range(len(self.waves))]
-        return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
-
-    def _at(self, contexts: FloatArray, function: int) -> FloatArray:
-        """Return the phases (n, M) of one function's waves at contexts (n, d)."""
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
-        return np.asarray(at @ self.waves[function].T + self.phases[function])
-
-    def _of_actions(self, grid: Actions) -> ActionFunctions:
-        """Return functions of contexts and actions, which vary with the context as these do."""
-        return ActionFunctions.drawn(
-            grid,
-            lambda contexts: self._at(contexts, 0),
-            lambda contexts: self.parts(contexts)[:, -1],
-            waves=_WAVES,
-            rng=np.random.default_rng(self.numbers),
-        )
+        values = [
+            np.cos(at @ frequencies.T + phase).sum(axis=1)
+            for frequencies, phase in zip(self.waves, self.phases, strict=True)
+        ]
+        return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
     def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return `parts`, or the same functions with jumps: 1 above a quantile of `parts`, else -1.
@@ -769,17 +721,6 @@ class _Shape:
         base = (sizes.base_rate - bounds.low) / bounds.width
         effect = sizes.effect / bounds.width
         personal = float(np.clip(sizes.personal, 0.0, 1.0))
-        if facts.actions is not None:
-            link = self._of_actions(facts.actions).fitted(
-                pilot,
-                low=bounds.low,
-                width=bounds.width,
-                base=base,
-                effect=sizes.effect,
-                personal=personal,
-                missed=_MISSED,
-            )
-            return None if link is None else lambda contexts: link(seen(contexts))
         parts = self._with_jumps(pilot)
         functions = parts(pilot)
         centre = functions.mean(axis=0)
@@ -797,7 +738,7 @@ class _Shape:
 
         def gains(size: float, tilt: float) -> tuple[float, float]:
             odds = log_odds(size, tilt, functions)
-            found = expit(odds + shift_to(odds, base))
+            found = expit(odds + _shift(odds, base))
             best, level = found.max(axis=1).mean(), found.mean()
             return float(best - level), float(best - found.mean(axis=0).max())
 
@@ -829,7 +770,7 @@ class _Shape:
         found = gains(size, tilt)
         if abs(found[0] - effect) > _MISSED * effect or abs(found[1] - personal * effect) > _MISSED * effect:
             return None
-        shift = shift_to(log_odds(size, tilt, functions), base)
+        shift = _shift(log_odds(size, tilt, functions), base)
         return lambda contexts: np.asarray(
             expit(log_odds(size, tilt, parts(seen(contexts)) - centre) + shift)
         )
@@ -858,3 +799,9 @@ def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
     if first * last >= 0.0:
         return low if abs(first) <= abs(last) else high
     return float(brentq(rise, low, high, xtol=0.01 if coarse else 1e-4))
+
+
+def _shift(sizes: FloatArray, base: float) -> float:
+    """Return the number that is added to the log odds `sizes` so that the mean probability is `base`."""
+    reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
+    return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))

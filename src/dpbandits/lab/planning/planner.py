@@ -38,7 +38,7 @@ from dpbandits.lab.planning.answers import (
     shares_of,
 )
 from dpbandits.lab.planning.believed import Between
-from dpbandits.lab.planning.facts import Facts
+from dpbandits.lab.planning.facts import NO_ACTIONS, Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
 from dpbandits.lab.study import KeptRecords, Record, run_cells
 from dpbandits.lab.worlds import TableBandit
@@ -50,9 +50,6 @@ TRUSTS = ("central", "local")
 
 CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
 """Candidate policies of each trust model. The plan uses the one that earns most in the first worlds."""
-
-ACTION_CANDIDATES = {"central": ("GPBandit",)}
-"""Candidate policies for actions. Plans for actions of local policies have not been compared with runs."""
 
 EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
 """Epsilons that are simulated for each trust model, as far as they may be promised."""
@@ -104,16 +101,15 @@ class PlannedCell(NamedTuple):
     people: int
 
 
-def references(people: int, *, actions: bool = False) -> tuple[PlannedCell, ...]:
-    """Return the cells of the two non-private policies; with actions, of the second alone.
+def references(people: int) -> tuple[PlannedCell, PlannedCell]:
+    """Return the cells of the two non-private policies.
 
     Retained uplift is relative to the better one in each world.
 
     They are GP-UCB, and the recommended central policy with almost no noise. With many columns, GP-UCB may
     learn less than private policies do, so that a share of its uplift would not measure the cost of privacy.
     """
-    same = PlannedCell("GPBandit", LARGEST_EPSILON, people)
-    return (same,) if actions else (PlannedCell(NON_PRIVATE, None, people), same)
+    return PlannedCell(NON_PRIVATE, None, people), PlannedCell("GPBandit", LARGEST_EPSILON, people)
 
 
 @worded
@@ -128,7 +124,7 @@ def plan(
     epsilon: float = 10.0,
     promise: float = 1.0,
     delta: float = 1e-6,
-    trusts: Sequence[str] | None = None,
+    trusts: Sequence[str] = TRUSTS,
     seconds: float | None = 60.0,
     worlds: int = MOST,
     jobs: int = 1,
@@ -152,9 +148,8 @@ def plan(
         epsilon: Largest epsilon that may be promised.
         promise: Epsilon for which the number of users is computed; at most `epsilon`.
         delta: Probability with which a central guarantee may fail.
-        trusts: "central", "local" or both; by default all that have a plan, with actions "central" alone. The
-            outsourced trust model optimises over a table's rows and gives nobody an arm, so it has no
-            retained uplift.
+        trusts: "central", "local" or both. The outsourced trust model optimises over a table's rows and gives
+            nobody an arm, so it has no retained uplift.
         seconds: Time after which no further worlds are begun; None continues until the means are precise.
         worlds: Largest number of worlds.
         jobs: Number of processes; -1 for all cores.
@@ -167,7 +162,7 @@ def plan(
 
     Raises:
         InvalidParameter: Numbers are out of range, facts are missing, the table is not declared public, or
-            the trust model is local and there are actions.
+            there are actions, for which no plan is made.
         MissingExtra: joblib is not installed and jobs is not 1.
 
     Example:
@@ -182,19 +177,15 @@ def plan(
         raise InvalidParameter(
             f"epsilon is {epsilon:g}, expected at most {LARGEST_EPSILON:g}: a larger one protects nobody"
         )
-    source = _source(facts, table, known, public=public)
-    offered = TRUSTS if source.actions is None else tuple(ACTION_CANDIDATES)
     planner = _Planner(
         users=_checks.integer(users, name="users", minimum=_LEAST_PEOPLE),
-        source=source,
+        source=_source(facts, table, known, public=public),
         target=_share(target, "target"),
         certainty=_share(certainty, "certainty"),
         epsilon=epsilon,
         promise=min(_checks.number(promise, name="promise"), epsilon),
         delta=delta,
-        trusts=tuple(
-            _checks.one_of(trust, offered, name="trusts") for trust in (offered if trusts is None else trusts)
-        ),
+        trusts=tuple(_checks.one_of(trust, TRUSTS, name="trusts") for trust in trusts),
         jobs=jobs,
         cache=None if cache is None else Path(cache),
     )
@@ -222,6 +213,8 @@ def _source(
     Raises:
         InvalidParameter: Both or none are given, or the table is not declared public.
     """
+    if "actions" in known or getattr(table, "actions", None) is not None:
+        raise InvalidParameter(NO_ACTIONS)
     if table is None:
         if (facts is None) == (not known):
             raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")
@@ -318,7 +311,6 @@ class _Planner:
 
     def __post_init__(self) -> None:
         users, source, ends = self.users, self.source, {self.epsilon, self.promise}
-        self.actions = source.actions is not None
         self._kept = KeptRecords(self.cache)
         self.make_world = _Worlds(
             source, address_of(source.to_config() if isinstance(source, Facts) else source)
@@ -365,9 +357,7 @@ class _Planner:
         Candidates have the promised epsilon.
         """
         options = [
-            PlannedCell(name, self.promise, self.users)
-            for trust in self.trusts
-            for name in (ACTION_CANDIDATES if self.actions else CANDIDATES)[trust]
+            PlannedCell(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
         ]
         self._simulate(options, seeds)
         for trust in self.trusts:
@@ -381,7 +371,7 @@ class _Planner:
     def _places(self) -> list[PlannedCell]:
         """Return all cells that the curves need."""
         along, sizes = zip(*(self._places_of(trust) for trust in self.trusts), strict=True)
-        whole = (references(size, actions=self.actions) for size in self.sizes)
+        whole = (references(size) for size in self.sizes)
         return list(dict.fromkeys(chain.from_iterable([*whole, *along, *sizes])))
 
     def _places_of(self, trust: str) -> tuple[list[PlannedCell], list[PlannedCell]]:
@@ -446,12 +436,7 @@ class _Planner:
     ) -> Curve | None:
         kept, shares = [], []
         for value, place in zip(values, places, strict=True):
-            whole = best_of(
-                [
-                    self._values(one, "reward", seeds, runs)
-                    for one in references(place.people, actions=self.actions)
-                ]
-            )
+            whole = best_of([self._values(one, "reward", seeds, runs) for one in references(place.people)])
             floor = self._values(place, "uniform", seeds, runs)
             uplift = (whole - floor).mean(axis=1)
             if uplift.mean() > max(0.0, _SIGNAL * uplift.std(ddof=1) / np.sqrt(len(uplift))):
