@@ -60,7 +60,7 @@ __all__ = [
     "note_fact",
 ]
 
-VERSION = 2
+VERSION = 1
 """Version of the tables' definitions."""
 
 TABLES: tuple[str, ...] = (
@@ -125,12 +125,6 @@ TABLES: tuple[str, ...] = (
     "CREATE TABLE book (position INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (position))",
 )
 """Statements that create the tables of an empty store."""
-
-_SINCE_1 = (
-    "ALTER TABLE slots ADD COLUMN metrics BLOB",
-    f"UPDATE facts SET value = '{VERSION}' WHERE name = 'version'",  # noqa: S608 - a number
-)
-"""Statements that turn the tables of version 1 into those of this version."""
 
 Row = tuple[Any, ...]
 
@@ -547,11 +541,11 @@ class Store(ABC):
         return current
 
     def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
-        """Create the tables if the store has none (`have` is 0), and change those of version 1.
+        """Create the tables if the store has none (`have` is 0).
 
         Raise IncompatibleState if `have` is another version.
         """
-        if have not in (0, 1, VERSION):
+        if have not in (0, VERSION):
             raise IncompatibleState(
                 f"the store has version {have}, this release knows {VERSION}: use the release that wrote it"
             )
@@ -559,9 +553,6 @@ class Store(ABC):
             for statement in TABLES:
                 run(in_dialect(statement, names))
             run(f"INSERT INTO facts VALUES ('version', '{VERSION}')")  # noqa: S608 - a number
-        elif have == 1:
-            for statement in _SINCE_1:
-                run(in_dialect(statement, names))
 
 
 class SQLiteStore(Store):

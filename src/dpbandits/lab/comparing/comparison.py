@@ -116,6 +116,8 @@ class Trial(Cell):
         result = run(self.make_policy(world, seed, self.promise), world)
         has_arms = isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
         means = world.mean_rewards(0, world.horizon) if has_arms else None
+        if means is not None and getattr(world, "actions", None) is not None:
+            means = world.values(means)
         fixed = None if means is None else float(means.mean(axis=0).max())
         edges = _edges(result.n_rounds)
         return {
