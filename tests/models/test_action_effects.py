@@ -172,8 +172,9 @@ def test_interactions_of_contexts_are_left_out_where_they_do_not_fit_and_too_man
     basis = ActionBasis((20,), (True,))
     many = ActionEffects.of(Effects.of([None] * 9), basis)
     assert many.n_weights <= 1_200
+    assert ActionEffects.of(Effects.of([300]), basis).n_weights <= 1_200  # three cosines of the action fit
     with pytest.raises(InvalidParameter, match="take fewer"):
-        ActionEffects.of(Effects.of([300]), basis)
+        ActionEffects.of(Effects.of([700]), basis)
 
 
 def test_features_are_short_and_survive_their_configuration():

@@ -182,7 +182,6 @@ class ReadoutPolicy(RoundPolicy):
             ProtocolError: The policy has no readout.
         """
         run = self._readout_run()
-        self._advance(at)
         self._prepare()
         return run.looks(run.settled)
 
@@ -194,7 +193,8 @@ class ReadoutPolicy(RoundPolicy):
 
         Args:
             confidence: Confidence of the intervals.
-            at: Public time in seconds, as for `ask`; default: now. It is used if `reporting_delay` is a time.
+            at: Public time in seconds, as for `ask`, for a look that waits for its delay.
+                Default: the time of the last ask.
 
         Raises:
             ProtocolError: The policy has no readout, or no look was released yet.
@@ -204,7 +204,8 @@ class ReadoutPolicy(RoundPolicy):
             that the times of calls do not depend on private data.
         """
         run = self._readout_run()
-        self._advance(at)
+        if at is not None:
+            self._advance(at)
         self._prepare()
         return read_looks(run, confidence=confidence)
 

@@ -92,15 +92,17 @@ class ActionEffects:
         """Return the products, with interactions of context columns if they fit into `MOST_WEIGHTS`.
 
         Raises:
-            InvalidParameter: Even products with single context columns do not fit.
+            InvalidParameter: No product of a single context column with a function of the action fits.
         """
         found = cls(effects, basis)
         if found.n_weights > found._room:
             found = cls(replace(effects, pairs=()), basis)
-        if found.n_weights > found._room:
+        own, other = found._index
+        together = basis.rows is not None or bool(((own > 0) & (other > 0)).any())
+        if found.n_weights > found._room or not (together or found.effects.n_weights == 1):
             raise InvalidParameter(
-                f"contexts and actions have {found.n_weights} products of effects, at most {MOST_WEIGHTS} "
-                "are learned: take fewer columns or categories"
+                f"contexts and actions have more than {MOST_WEIGHTS} products of effects, so none can be "
+                "learned: take fewer columns or categories"
             )
         return found
 
