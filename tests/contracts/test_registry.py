@@ -33,7 +33,7 @@ def test_every_policy_of_every_room_is_under_contract():
     assert covered == shipped - ELSEWHERE
 
 
-MOST_CLASSES = 4
+MOST_CLASSES = 5
 """Classes in the method resolution order of a policy, itself counted and `object` not."""
 
 

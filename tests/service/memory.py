@@ -93,7 +93,7 @@ def blocks(folder: Path, number: int) -> int:
         with service.store.writing() as writes:
             for slot in range(first, end, 100):
                 some = range(slot, min(slot + 100, end))
-                rows = [(policy, one, one.to_bytes(16, "big"), chosen, told, 1.0) for one in some]
+                rows = [(policy, one, one.to_bytes(16, "big"), chosen, told, 1.0, None) for one in some]
                 writes.many("slots", rows)
             writes.run("UPDATE progress SET asked = ?", end)
         while service.read(left) != [(released,)]:

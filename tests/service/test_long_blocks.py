@@ -59,7 +59,7 @@ def asked(service: Service, upto: int, *, same: int = 0) -> str:
             person = min(slot, upto - max(same, 1)).to_bytes(16, "big")
             told = slot % 2
             status = int(RoundStatus.TOLD if told else RoundStatus.PENDING)
-            rows.append((policy, slot, person, chosen, status, 1.0 if told else None))
+            rows.append((policy, slot, person, chosen, status, 1.0 if told else None, None))
         writes.many("slots", rows)
         writes.run("UPDATE progress SET asked = ?", upto)
     return str(policy)

@@ -239,7 +239,7 @@ def test_two_workers_change_arms_at_once_and_offer_the_same(two: Two) -> None:
     _, _, one, other = two
     with_tables(one)
     at = "/v1/policies/arms"
-    asked = [("/arms", {"arm": "chat", "minimum": 0.4})] * 2
+    asked = [("/arms", {"arm": "chat", "minimum": 0.35})] * 2
     asked += [("/arms", {"arm": "fax", "minimum": 0.1}), ("/arms:retire", {"arm": "mail"})]
     ready, answers = threading.Barrier(len(asked)), []
 

@@ -5,7 +5,6 @@ only the owner of a deployment knows. `FIELDS` lists the fields and permitted va
 as published on 2026-07-15 (https://github.com/opendp/deployments-registry-data).
 """
 
-import datetime as dt
 import json
 import re
 from collections.abc import Mapping
@@ -111,7 +110,7 @@ def registry_record(guarantee: Guarantee, facts: Mapping[str, Any]) -> dict[str,
         raise InvalidParameter(f"the registry has no field {', '.join(unknown)}")
     deployment = _from_guarantee(guarantee)
     for name, value in facts.items():
-        found = value.isoformat() if isinstance(value, dt.date) else value
+        found = value.isoformat() if hasattr(value, "isoformat") else value  # a date of a TOML file
         _check(name, found, FIELDS[places[name]][name])
         deployment[places[name]][name] = found
     slug = re.sub(r"[^a-z0-9]+", "-", str(facts["name"]).lower()).strip("-")

@@ -157,6 +157,8 @@ class ServedBandit(GPBandit):
 
     def know_arms(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Take over the changes of arms that the store has; see `ArmHistory.of`."""
+        if not (events or self._history.changes):  # a policy of a domain has no arms at all
+            return
         self._holder.log = ReleaseLog.from_json([dict(event) for event in events])
         self._know_arms(ArmHistory.of(self._history.first, events))
 

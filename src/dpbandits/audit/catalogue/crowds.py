@@ -438,7 +438,7 @@ def _changing_arms(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     for labels in (own, count + own):
         if labels is not own:
             for arm in range(count):
-                policy.add_arm(count + arm, like=arm, minimum=0.5 / count, at=0.0)
+                policy.add_arm(count + arm, like=arm, minimum=1 / 48, at=0.0)
             for arm in range(count):
                 policy.retire_arm(arm, at=0.0)
             # This makes the release, after which the new arms are offered.
