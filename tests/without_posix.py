@@ -38,7 +38,7 @@ if "dpbandits.state.files" in sys.modules or "dpbandits.privacy.noise" in sys.mo
 
 
 def refused(error: BaseException | None) -> bool:
-    """Whether this error, or one that it came from, is the library's refusal without file locks.
+    """Return True if this error, or its cause, is the library's refusal without file locks.
 
     A test that calls a hidden function itself counts as refused, too; the library may not call one.
     """
@@ -52,7 +52,7 @@ def refused(error: BaseException | None) -> bool:
 
 
 def by_library(error: BaseException) -> bool:
-    """Whether the line that raised this error is the library's."""
+    """Return True if a line of the library raised this error."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and f"{os.sep}dpbandits{os.sep}" in frames[-1].filename
 

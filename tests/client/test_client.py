@@ -27,6 +27,7 @@ from dpbandits.client import (
 from dpbandits.client.messages import metric_values, queued_reward
 from dpbandits.errors import (
     ContributionExceeded,
+    CorruptState,
     HorizonExceeded,
     InvalidData,
     InvalidParameter,
@@ -536,10 +537,12 @@ def test_metrics_reach_the_readout_one_by_one_and_in_a_batch(server: ServerProce
         policy.tell(policy.ask(AGNES, "u99").id, 1, complain=True)
 
 
-def test_metrics_in_a_queue_and_entries_of_earlier_releases() -> None:
+def test_metrics_in_a_queue_and_files_that_are_no_reward() -> None:
     stored = json.dumps(["d1-0", 1.0, {"complaint": True}]).encode()
     assert queued_reward(stored) == ("d1-0", 1.0, {"complaint": True})
-    assert queued_reward(json.dumps(["d1-0", None]).encode()) == ("d1-0", None, {})
+    for other in ("7", '["d1-0", null]', "not JSON"):
+        with pytest.raises(CorruptState, match="a file that is not a reward"):
+            queued_reward(other.encode())
     assert metric_values({"a": np.int64(2), "b": np.nan, "c": "text", "d": 10**400, "e": False}) == {
         "a": 2,
         "b": None,

@@ -38,7 +38,7 @@ PERMISSIVE = r"Apache|BSD|MIT|PSF|Python Software Foundation|ISC|MPL"
 """Pattern of the licences that the library's own dependencies may have."""
 
 TYPESCRIPT = "typescript@^7.0.2"
-"""What the empty npm project checks types with."""
+"""Version of TypeScript that checks types in the empty npm project."""
 
 NOT_SHIPPED = ("reproduction/results/", "shared/", ".venv/", "node_modules/")
 """Parts of paths that the source distribution must not have."""

@@ -138,12 +138,12 @@ def read_receipt(answer: Any) -> Receipt:
 def queued_reward(stored: bytes) -> tuple[str, float | None, dict[str, Any]]:
     """Return the decision id, the reward and the metrics of a queue entry."""
     try:
-        decision, value, *metrics = json.loads(stored)
-    except ValueError:
+        decision, value, metrics = json.loads(stored)
+    except (TypeError, ValueError):
         raise CorruptState(
             "the queue has a file that is not a reward: give the queue a folder of its own"
         ) from None
-    return id_text(decision), value, dict(*metrics)
+    return id_text(decision), value, metrics
 
 
 def metric_values(metrics: Mapping[str, Any]) -> dict[str, bool | float | None]:

@@ -87,7 +87,7 @@ def test_decisions_carry_the_group_and_the_control_gets_its_arm():
 
 
 def test_a_batch_has_the_groups_and_arms_of_single_asks():
-    """The same users return in a batch, and rounds without ids are divided alike by both ways."""
+    """Users who return in a batch stay in their group. Rounds without ids get the same groups in a batch."""
     one = policy(privacy=JointDP(epsilon=1, delta=1e-6, rounds_per_user=2))
     single = [one.ask(CONTEXT, user=f"u-{index}") for index in range(50)]
     batch = one.ask_batch([CONTEXT] * 51, users=[*(f"u-{index}" for index in range(50)), "u-0"])

@@ -33,6 +33,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.budget import Cost, cost_of, cost_of_guarantee
 from dpbandits.central.logged.action_tables import Logged
 from dpbandits.central.logged.calibration import Budget
+from dpbandits.central.logged.coins import arms_by_coins
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.people import (
     ARM_CORRELATION,
@@ -57,7 +58,6 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
-from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
@@ -70,14 +70,13 @@ from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.files import TableColumns
 from dpbandits.tables.frames import read_table
 from dpbandits.tables.menu import Menu
-from dpbandits.tables.owners import Owners, earlier_rows
+from dpbandits.tables.owners import Owners
 
 __all__ = [
     "READ_ARMS",
     "LogColumns",
     "LoggedTable",
     "PublishedTable",
-    "arms_by_coins",
     "cost_of_publishing",
     "is_taken",
 ]
@@ -106,9 +105,6 @@ UNSAID_COLUMNS = (
 
 _DRAWN, _PAID = "arm", "reward"
 """Names of the columns of arms and rewards in a log simulated from a table with the reward of every arm."""
-
-_GOLDEN = (5.0**0.5 - 1.0) / 2.0
-"""Step between the coins of a user's rows, which spreads any number of them evenly over [0, 1)."""
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -976,26 +972,6 @@ def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> Floa
         return values.spread(_within(values.values, limits, clip=clip, name=name))
     numbers = contents(values, name=f"column {name!r}")
     return np.where(np.isfinite(numbers), np.clip(numbers, *limits) if clip else numbers, np.nan)
-
-
-def arms_by_coins(count: int, owners: Owners | None, *, n_arms: int) -> IntArray:
-    """Return arms (n,) that public coins draw uniformly for the `count` rows of a table.
-
-    Without users, where neighbouring tables differ in one row, the coins are those of the rows' numbers. A
-    user may have more rows in a neighbouring table, which moves the rows of others. So with users a coin is
-    frac(u + r g). The number u is uniform and follows from the user's id, r is the number of the user's
-    earlier rows, and g is the golden ratio. Each coin is uniform.
-    """
-    coins = PublicCoins(0)
-    if owners is None:
-        uniforms = coins.uniform("learn/explore", 0, count, 1)[:, 0]
-    else:
-        ids = [text.encode(errors="surrogatepass") for text in owners.texts]
-        own = np.append(coins.of_users("learn/explore", ids), 0.0)[
-            owners.numbers
-        ]  # rows of nobody are dropped
-        uniforms = np.modf(own + earlier_rows(owners.numbers) * _GOLDEN)[0]
-    return np.minimum(uniforms * n_arms, n_arms - 1).astype(np.int64)
 
 
 def _check_lengthscale(lengthscale: float) -> None:
