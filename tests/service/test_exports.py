@@ -33,7 +33,20 @@ def filled(service: Service, rows: int = PAGES) -> None:
         writes.many(
             "decisions",
             [
-                (number, policy, "t", b"%d" % number, b"", None, "counted", '{"arm": "mail"}', 1.0, now, None)
+                (
+                    number,
+                    policy,
+                    "t",
+                    b"%d" % number,
+                    b"",
+                    None,
+                    "counted",
+                    '{"arm": "mail"}',
+                    1.0,
+                    now,
+                    None,
+                    None,
+                )
                 for number in range(10_000, 10_000 + rows)
             ],
         )

@@ -204,7 +204,7 @@ def test_looking_for_what_is_old_takes_as_long_however_much_there_is() -> None:
     for statement in TABLES:
         connection.execute(statement)
     connection.executemany(
-        "INSERT INTO decisions VALUES (?, 'p', 't', ?, x'', NULL, 'counted', '{}', 1.0, ?, NULL)",
+        "INSERT INTO decisions VALUES (?, 'p', 't', ?, x'', NULL, 'counted', '{}', 1.0, ?, NULL, NULL)",
         [(number, number.to_bytes(4), 1000.0 + number) for number in range(1, 20_001)],
     )
     hundreds: list[int] = []

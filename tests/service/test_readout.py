@@ -17,8 +17,9 @@ from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from internals.workers import die_at_a_look
 from service import databases
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, Hands, served
 from service.test_http import answered, refused
+from service.test_retention import told_the_time
 
 READOUT = {
     "control": {"arm": "nothing", "share": 0.3},
@@ -230,6 +231,49 @@ def test_an_unknown_metric_of_one_reward_does_not_affect_the_others(shop: Caller
     assert [one.get("outcome") for one in found] == ["counted", None, "counted"]
     assert found[1]["problem"]["status"] == 422
     assert "complain" not in json.dumps(found[1])
+
+
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_the_raw_export_has_the_metrics_until_they_are_erased(
+    folder: Path, hands: Hands, address: str, kind: str
+) -> None:
+    service = Service(folder, settings=Settings(database=address if kind == "database" else ""))
+    with served(service) as shop:
+        answered(shop.post("/v1/populations", CUSTOMERS), 201)
+        begun(shop)
+        ids = [answered(shop.decide(f"v{number}", policy="read"))["id"] for number in range(6)]
+        given = [{"complaint": True, "revenue": "much"}, {}, *({"revenue": 20.25 + one} for one in range(4))]
+        for one, metrics in zip(ids[:2], given, strict=False):
+            assert answered(told(shop, one, 1, metrics)) == {"outcome": "counted"}
+        pairs = zip(ids[2:], given[2:], strict=True)
+        rewards = [{"decision": one, "reward": 0, "metrics": metrics} for one, metrics in pairs]
+        answered(shop.post("/v1/policies/read/rewards:batch", {"rewards": rewards}))
+        lines = [json.loads(line) for line in shop.get("/v1/policies/read/raw").text.splitlines()[1:]]
+        assert [line["id"] for line in lines] == ids
+        expected = [{"complaint": 1.0, "revenue": None}, None, *given[2:]]
+        assert [line.get("metrics") for line in lines] == expected
+        hands.passed += 31 * 86400.0
+        told_the_time(service)
+        hands.passed += 86400.0  # rounds in no release are erased a little later
+        told_the_time(service)
+        assert shop.get("/v1/policies/read/raw").text.count("\n") == 1  # the warning
+        for table in ("decisions", "slots"):
+            query = f"SELECT metrics FROM {table}"  # noqa: S608
+            assert service.read(lambda reads, query=query: reads.rows(query)) == [(None,)] * 6
+
+
+def test_a_flag_tells_the_group_of_its_user(shop: Caller) -> None:
+    begun(shop)
+    found = {}
+    for number in range(20):
+        context = {"targetingKey": f"u{number}", **AGNES}
+        flag = answered(shop.post("/ofrep/v1/evaluate/flags/read", {"context": context}))
+        group = flag["metadata"]["group"]
+        assert group == "policy" or flag["value"] == "nothing"
+        found[number] = group
+    assert set(found.values()) == {"policy", "control"}
+    lines = [json.loads(line) for line in shop.get("/v1/policies/read/raw").text.splitlines()[1:]]
+    assert [line["group"] for line in lines] == list(found.values())
 
 
 STOPS = {

@@ -287,17 +287,35 @@ _FOUND_MANY = (  # with the policy in WHERE, SQLite would scan all decisions of 
 )
 _BECAME = (
     "UPDATE decisions SET status = told.column2, due_at = NULL, "
-    "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(told.column3 AS DOUBLE PRECISION) END "
+    "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(told.column3 AS DOUBLE PRECISION) END, "
+    "metrics = CASE WHEN answer IS NULL THEN NULL ELSE CAST(told.column4 AS TEXT) END "
     "FROM ({rows}) AS told WHERE number = told.column1"
 )
 
 
+_BECOMES = (  # an erased decision, which has no answer, keeps no reward and no metrics
+    "UPDATE decisions SET status = ?, due_at = ?, "
+    "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END, "
+    "metrics = CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS TEXT) END WHERE number = ?"
+)
+
+
 def _becomes(
-    writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
+    writes: Writes,
+    row: _Row,
+    status: str,
+    told: float | None = None,
+    due: float | None = None,
+    metrics: str | None = None,
 ) -> None:
-    kept = "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # not if erased
-    change = f"UPDATE decisions SET status = ?, due_at = ?, reward = {kept} WHERE number = ?"  # noqa: S608
-    writes.later(change, status, due, told, row.number)
+    writes.later(_BECOMES, status, due, told, metrics, row.number)
+
+
+def _kept_metrics(told: Mapping[str, float]) -> str | None:
+    """Return told metrics as JSON for the raw export: null for a value that is no number."""
+    if not told:
+        return None
+    return canonical({name: value if math.isfinite(value) else None for name, value in told.items()})
 
 
 def overdue(reads: Reads, *, now: float) -> list[str]:
@@ -560,7 +578,8 @@ class Decisions:
                     counted = receipt is Receipt.COUNTED
                     outcome: Outcome = "counted" if counted else "late"
                     found[places[row.number]] = outcome
-                    became.append((row.number, outcome, value if counted else None))
+                    kept = _kept_metrics(told[places[row.number]][2]) if counted else None
+                    became.append((row.number, outcome, value if counted else None, kept))
             writes.later_rows(_BECAME, became)
         writes.forget_ahead()
         return found
@@ -638,9 +657,11 @@ class Decisions:
             if counted != "defaulted":
                 raise problem_of(error) from None
             receipt = Receipt.LATE  # its round was erased before the end of the wait was noticed
-        became = counted if receipt is Receipt.COUNTED else "late"
-        _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
-        return "counted" if receipt is Receipt.COUNTED else "late"
+        if receipt is not Receipt.COUNTED:
+            _becomes(writes, row, "late")
+            return "late"
+        _becomes(writes, row, counted, value, metrics=_kept_metrics(told))
+        return "counted"
 
     def _give_up(self, writes: Writes, row: _Row, status: str) -> str:
         engine = self._engines.use(writes, row.policy)

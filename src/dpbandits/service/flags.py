@@ -7,7 +7,7 @@
 | `requestId` of the context | optional; distinguishes rounds of one user |
 | other members of the context | the context, if they are columns; others are ignored |
 | `value`, `variant` | the arm or the `action` (a number, or an object of several columns), and its text |
-| `metadata` | the id `decision` for rewards, and further members of the decision |
+| `metadata` | the id `decision` for rewards, and further members, such as the `group` of a readout |
 
 Evaluating one flag is a decision (`Decisions.decide`) with all its rules. The caller's id is a digest of the
 user and `requestId`, so an idempotent request has the same answer and takes no round. The id does not depend
@@ -47,6 +47,7 @@ FUNCTIONS_KEPT = 32
 """Number of parsed published functions in the cache."""
 
 _USER, _REQUEST = "targetingKey", "requestId"
+_SHOWN = ("release", "fallback", "reason", "expires_at", "group")
 _Key = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 _Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
 
@@ -142,9 +143,7 @@ def _text(given: dict[str, Any], name: str) -> str | None:
 
 
 def _flag(policy: str, answer: dict[str, Any]) -> dict[str, Any]:
-    more: dict[str, Any] = {
-        name: answer[name] for name in ("release", "fallback", "reason", "expires_at") if name in answer
-    }
+    more: dict[str, Any] = {name: answer[name] for name in _SHOWN if name in answer}
     if "faults" in answer:
         more["faults"] = "; ".join(f"{one['column']} {one['rule']}" for one in answer["faults"])
     reason = "DEFAULT" if answer["fallback"] else "SPLIT"

@@ -2,9 +2,9 @@
 
 - *Contexts* are stored only in a policy's log of rounds and its state, encoded, until their block is
   released. The release removes the block's rounds; for a long block later transactions do.
-- *Decisions* keep arm, propensity and reward for the retention time, as the answer to an idempotent request
-  and for evaluation elsewhere. Afterwards only the fact that the id was used remains. The same holds for a
-  curator's answers.
+- *Decisions* keep arm, propensity, reward and metrics for the retention time, as the answer to an
+  idempotent request and for evaluation elsewhere. Afterwards only the fact that the id was used remains. The
+  same holds for a curator's answers.
 - *Old rounds.* Blocks may be released late or never: the policy is retired, gets no requests, or needs longer
   than the retention time for a block. A round that is older and in no release is erased as well, together
   with those of the next hundredth of the retention time, because each erasure writes a state. From then on it
@@ -92,7 +92,7 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
         return 0
     last = int(rows[-1][0])
     erasing = (
-        "UPDATE decisions SET answer = NULL, reward = NULL, body = ?, "
+        "UPDATE decisions SET answer = NULL, reward = NULL, metrics = NULL, body = ?, "
         "due_at = CASE WHEN due_at <= ? THEN due_at END, status = CASE WHEN due_at <= ? THEN status "
         "WHEN status = 'pending' THEN 'lost' WHEN status = 'deferred' THEN 'expired' ELSE status END "
         "WHERE number > ? AND number <= ?"
@@ -181,13 +181,14 @@ def exported(read: Callable[[Callable[[Reads], Any]], Any], keys: Keys, policy: 
     newest = read(lambda reads: reads.one("SELECT MAX(number) FROM decisions"))
     after, last = 0, int((newest[0] if newest else None) or 0)
     page = (
-        "SELECT number, asked_at, status, answer, reward FROM decisions WHERE policy = ? AND number > ? "
-        "AND number <= ? AND answer IS NOT NULL ORDER BY number LIMIT ?"
+        "SELECT number, asked_at, status, answer, reward, metrics FROM decisions WHERE policy = ? "
+        "AND number > ? AND number <= ? AND answer IS NOT NULL ORDER BY number LIMIT ?"
     )
     while rows := read(lambda reads: reads.rows(page, policy, after, last, _PAGE)):  # noqa: B023 - at once
         lines = []
-        for number, asked_at, status, answer, reward in rows:
+        for number, asked_at, status, answer, reward, metrics in rows:
             line: dict[str, Any] = {"id": keys.decision_id(number), "asked_at": asked_at, "status": status}
-            lines.append(json.dumps({**line, **json.loads(answer), "reward": reward}) + "\n")
+            told = {} if metrics is None else {"metrics": json.loads(metrics)}
+            lines.append(json.dumps({**line, **json.loads(answer), "reward": reward, **told}) + "\n")
         yield "".join(lines)
         after = int(rows[-1][0])

@@ -79,7 +79,7 @@ TABLES: tuple[str, ...] = (
     """CREATE TABLE decisions (
         number INTEGER PRIMARY KEY, policy TEXT NOT NULL, token TEXT NOT NULL, asked_as BLOB NOT NULL,
         body BLOB NOT NULL, ask TEXT, status TEXT NOT NULL, answer TEXT, reward REAL,
-        asked_at REAL NOT NULL, due_at REAL, UNIQUE (policy, token, asked_as))""",
+        asked_at REAL NOT NULL, due_at REAL, metrics TEXT, UNIQUE (policy, token, asked_as))""",
     """CREATE TABLE releases (
         policy TEXT NOT NULL, version INTEGER NOT NULL, rounds INTEGER NOT NULL, made_at REAL NOT NULL,
         published TEXT, PRIMARY KEY (policy, version))""",
