@@ -279,6 +279,7 @@ def test_harm_is_found_at_the_first_look_that_proves_it():
     seen = {"harm": "complaint", "above": 0.02, "planned_looks": 4}
     assert crossed(looks(complaint=0.1), METRICS, **seen) == 1
     assert crossed(looks(complaint=0.05), METRICS, **seen) == 3
+    assert crossed(looks(complaint=0.1), METRICS, first=2, **seen) == 2
     assert crossed(looks(complaint=0.04), METRICS, **seen) is None
     assert crossed(looks(complaint=0.1, noise=NoiseScales(200.0)), METRICS, **seen) is None
 

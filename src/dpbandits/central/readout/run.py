@@ -286,11 +286,18 @@ class ReadoutRun:
         stop = self.readout.stop
         if stop is None or not count:
             return None
-        if self._judged[0] != count:
-            looks, planned = self.looks(count), len(self.ends)
-            found = crossed(looks, self.metrics, harm=stop.harm, above=stop.above, planned_looks=planned)
+        seen, found = self._judged
+        if found is None and seen < count:
+            found = crossed(
+                self.looks(count),
+                self.metrics,
+                harm=stop.harm,
+                above=stop.above,
+                planned_looks=len(self.ends),
+                first=seen + 1,
+            )
             self._judged = count, found
-        return self._judged[1]
+        return found if found is not None and found <= count else None
 
     @property
     def sum_sds(self) -> tuple[float, float]:

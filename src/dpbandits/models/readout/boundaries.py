@@ -41,26 +41,28 @@ _TIGHTEST = 4.0
 
 
 @lru_cache(maxsize=4096)
-def _levels(increments: tuple[float, ...], planned: int, side: float) -> tuple[float, ...]:
+def _path(
+    increments: tuple[float, ...], planned: int, side: float
+) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
+    """Return the levels of these looks, and a grid (n,) of unstopped sums after them with its masses (n,).
+
+    The grid of the looks before is cached, so that a further look costs one step.
+    """
+    if not increments:
+        return (), np.zeros(1), np.ones(1)
+    levels, points, masses = _path(increments[:-1], planned, side)
+    k, total, sd = len(increments), sum(increments), math.sqrt(increments[-1])
     start = -float(ndtri(side / 2.0))
-    levels: list[float] = []
-    points, density, spent, total = np.zeros(1), np.ones(1), 0.0, 0.0
-    for k, increment in enumerate(increments, start=1):
-        total += increment
-        sd = math.sqrt(increment)
-        allowed = 2.0 * float(ndtr(-start / math.sqrt(k / planned))) - spent
-        low, high = 0.0, 40.0 * math.sqrt(total)
-        for _ in range(60):
-            edge = 0.5 * (low + high)
-            over = float(density @ ndtr((points - edge) / sd))
-            low, high = (edge, high) if over > allowed else (low, edge)
-        spent += allowed
-        levels.append(float(ndtr(-high / math.sqrt(total))))
-        nodes = high * _NODES
-        steps = (nodes[:, None] - points) / sd
-        kernel = np.exp(-0.5 * steps**2) / (sd * math.sqrt(2.0 * math.pi))
-        points, density = nodes, high * _WEIGHTS * (kernel @ density)
-    return tuple(levels)
+    before, allowed = (2.0 * float(ndtr(-start / math.sqrt(j / planned))) if j else 0.0 for j in (k - 1, k))
+    low, high = 0.0, 40.0 * math.sqrt(total)
+    for _ in range(60):
+        edge = 0.5 * (low + high)
+        over = float(masses @ ndtr((points - edge) / sd))
+        low, high = (edge, high) if over > allowed - before else (low, edge)
+    nodes = high * _NODES
+    steps = (nodes[:, None] - points) / sd
+    kernel = np.exp(-0.5 * steps**2) / (sd * math.sqrt(2.0 * math.pi))
+    return (*levels, float(ndtr(-high / math.sqrt(total)))), nodes, high * _WEIGHTS * (kernel @ masses)
 
 
 def planned_levels(increments: FloatArray, planned: int, *, side: float) -> FloatArray:
@@ -79,7 +81,7 @@ def planned_levels(increments: FloatArray, planned: int, *, side: float) -> Floa
     relative = np.log2(increments / increments[..., :1])
     steps = np.rint(_GRID * np.clip(relative, -_OCTAVES, _OCTAVES)).reshape(-1, looks)
     kinds, which = np.unique(steps, axis=0, return_inverse=True)
-    found = [_levels(tuple((2.0 ** (kind / _GRID)).tolist()), planned, side) for kind in kinds]
+    found = [_path(tuple((2.0 ** (kind / _GRID)).tolist()), planned, side)[0] for kind in kinds]
     return np.asarray(np.array(found)[which.reshape(-1)].reshape(increments.shape))
 
 

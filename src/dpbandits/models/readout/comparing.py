@@ -170,6 +170,7 @@ def crossed(
     above: float,
     planned_looks: int | None,
     confidence: float = 0.95,
+    first: int = 1,
 ) -> int | None:
     """Return the first look, from 1, at which a metric's difference is proven to be above a bound; else None.
 
@@ -183,6 +184,7 @@ def crossed(
         above: Largest difference policy - control that is accepted, in the metric's units.
         planned_looks: Number of looks that the whole comparison has, or None if it is open.
         confidence: One minus the accepted chance of a false stop.
+        first: First look to judge, from 1, if those before it were judged already.
 
     Raises:
         InvalidParameter: No metric has this name; see also `compare_groups`.
@@ -197,7 +199,7 @@ def crossed(
         look._replace(policy=_only(look.policy, place), control=_only(look.control, place)) for look in looks
     ]
     side, span = _side(watched, confidence), watched[0].high - watched[0].low
-    for k in range(1, len(looks) + 1):
+    for k in range(first, len(looks) + 1):
         usable = _usable(one[:k])
         if not usable:
             continue

@@ -173,15 +173,12 @@ class Side:
 
     def interval(self, level: FloatArray | float) -> Interval:
         """Return both ends (...) for the mean; each is passed with probability `level`."""
-
-        def end(sign: float) -> FloatArray:
-            found = self.mean
-            for _ in range(_PASSES):
-                sd = np.sqrt(self.gaussian_variance + self.variance(found))
-                found = np.clip(self.mean + sign * quantile(level, sd, self.scales), 0.0, 1.0)
-            return found
-
-        return end(-1.0), end(1.0)
+        signs = _signs(self.mean)
+        ends = self.mean + 0.0 * signs
+        for _ in range(_PASSES):
+            sd = np.sqrt(self.gaussian_variance + self.variance(ends))
+            ends = np.clip(self.mean + signs * quantile(level, sd, self.scales), 0.0, 1.0)
+        return ends[0], ends[1]
 
 
 _BY_LOOK = tuple(name for name in Side.__dataclass_fields__ if name != "moments")
@@ -233,16 +230,13 @@ class Contrast:
 
     def interval(self, level: FloatArray | float) -> Interval:
         """Return both ends (...) for the difference; each is passed with probability `level`."""
-
-        def end(sign: float) -> FloatArray:
-            found = self.difference
-            for _ in range(_PASSES):
-                one, two = self._under(1.0, found)
-                reach = quantile(level, np.sqrt(one + two), self._scales)
-                found = np.clip(self.difference + sign * reach, -1.0, 1.0)
-            return found
-
-        return end(-1.0), end(1.0)
+        signs = _signs(self.difference)
+        ends = self.difference + 0.0 * signs
+        for _ in range(_PASSES):
+            one, two = self._under(1.0, ends)
+            reach = quantile(level, np.sqrt(one + two), self._scales)
+            ends = np.clip(self.difference + signs * reach, -1.0, 1.0)
+        return ends[0], ends[1]
 
     def equal(self) -> FloatArray:
         """Return the two-sided p-value (...) of the hypothesis that both means are equal."""
@@ -267,28 +261,30 @@ class Contrast:
         above, below = np.maximum(self.policy.mean + shift, 0.0), self.control.mean + shift
         estimate = np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), np.nan)
 
-        def end(sign: float) -> FloatArray:
-            found = np.where(np.isfinite(estimate), estimate, 1.0)
-            for _ in range(_PASSES):
-                slope = np.minimum(found, 1e3)
-                # z_p + shift = r (z_c + shift)
-                one, two = self._under(slope, (slope - 1.0) * shift)
-                scales = np.concatenate([self.policy.scales, slope[..., None] * self.control.scales], axis=-1)
-                sd = np.sqrt(one + slope**2 * two)
-                total = np.sqrt(sd**2 + 2.0 * (scales**2).sum(-1))
-                multiple = quantile(level, sd, scales) / total
-                one = one + 2.0 * (self.policy.scales**2).sum(-1)
-                two = two + 2.0 * (self.control.scales**2).sum(-1)
-                found = _fieller(above, below, one, two, multiple, sign)
-            return found
+        ends = np.where(np.isfinite(estimate), estimate, 1.0) + 0.0 * _signs(estimate)
+        first, second = (2.0 * (side.scales**2).sum(-1) for side in (self.policy, self.control))
+        for _ in range(_PASSES):
+            slope = np.minimum(ends, 1e3)
+            # z_p + shift = r (z_c + shift)
+            one, two = self._under(slope, (slope - 1.0) * shift)
+            theirs = slope[..., None] * self.control.scales
+            scales = np.concatenate([np.broadcast_to(self.policy.scales, theirs.shape), theirs], axis=-1)
+            sd = np.sqrt(one + slope**2 * two)
+            multiple = quantile(level, sd, scales) / np.sqrt(sd**2 + 2.0 * (scales**2).sum(-1))
+            low, high = _fieller(above, below, one + first, two + second, multiple)
+            ends = np.stack([low[0], high[1]])
+        return estimate, (ends[0], ends[1])
 
-        return estimate, (end(-1.0), end(1.0))
+
+def _signs(estimate: FloatArray) -> FloatArray:
+    """Return -1 and 1 (2, ...), the directions of both ends from an estimate (...)."""
+    return np.array([-1.0, 1.0]).reshape(2, *(1,) * np.ndim(estimate))
 
 
 def _fieller(
-    above: FloatArray, below: FloatArray, one: FloatArray, two: FloatArray, multiple: FloatArray, sign: float
-) -> FloatArray:
-    """Return one end of the set of r >= 0 with (above - r below)^2 <= multiple^2 (one + r^2 two).
+    above: FloatArray, below: FloatArray, one: FloatArray, two: FloatArray, multiple: FloatArray
+) -> Interval:
+    """Return both ends of the set of r >= 0 with (above - r below)^2 <= multiple^2 (one + r^2 two).
 
     The set is an interval where the control's mean is above `multiple` of its deviation. Else it is
     unbounded, and may be split in two: then the smallest interval from its first point to infinity is used.
@@ -297,8 +293,8 @@ def _fieller(
     last = above**2 - multiple**2 * one
     root = np.sqrt(np.maximum((above * below) ** 2 - lead * last, 0.0))
     bounded = (lead > 0.0) & (below > 0.0)
-    if sign > 0.0:
-        return np.asarray(np.where(bounded, (above * below + root) / np.where(bounded, lead, 1.0), np.inf))
-    # the smaller root, without cancellation; it is also the first point of an unbounded set that excludes 0
     under = above * below + root
-    return np.asarray(np.where((last > 0.0) & (under > 0.0), last / np.where(under > 0.0, under, 1.0), 0.0))
+    high = np.where(bounded, under / np.where(bounded, lead, 1.0), np.inf)
+    # the smaller root, without cancellation; it is also the first point of an unbounded set that excludes 0
+    low = np.where((last > 0.0) & (under > 0.0), last / np.where(under > 0.0, under, 1.0), 0.0)
+    return np.asarray(low), np.asarray(high)

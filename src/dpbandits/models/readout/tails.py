@@ -18,8 +18,11 @@ from dpbandits._typing import FloatArray
 
 __all__ = ["quantile", "tail"]
 
-_STEPS = 12
-"""Number of steps of the search for a quantile; its relative error is then below 1e-8."""
+_STEPS = 30
+"""Largest number of steps of the search for a quantile; its relative error is then below 1e-8."""
+
+_CLOSE = 1e-7
+"""Error of a quantile's level, on the scale of a normal variable, at which the search ends."""
 
 _HALVINGS = 44
 """Number of halvings of the bracket of t in the search for a tail."""
@@ -73,19 +76,22 @@ def quantile(level: FloatArray | float, sd: FloatArray, scales: FloatArray) -> F
     if not scales.any():
         return np.asarray(normal * total)
     scales = scales[..., scales.reshape(-1, scales.shape[-1]).any(axis=0)]
-    # regula falsi with halved ends (Illinois) on -Phi^-1(tail) - normal, which is nearly linear in t
     low, high = np.zeros_like(total), high * (1.0 - 1e-9)
-    at_low, at_high = -normal + low, np.full_like(total, 40.0)
     t = np.minimum(normal / (1.0 + normal * scales.max(-1)), 0.97 * high)
-    for step in range(_STEPS):
-        value = -ndtri(np.maximum(_at(t, sd, scales)[1], 1e-300)) - normal
-        above = value > 0.0
-        low, high = np.where(above, low, t), np.where(above, t, high)
-        at_low, at_high = np.where(above, at_low, value), np.where(above, value, at_high)
-        margin = 0.02 if step < 3 else 1e-9
-        t = low + (high - low) * np.clip(at_low / (at_low - at_high), margin, 1.0 - margin)
-        at_low, at_high = np.where(above, 0.5 * at_low, at_low), np.where(above, at_high, 0.5 * at_high)
-    return np.asarray(_at(t, sd, scales)[0] * total)
+    # secants of -Phi^-1(tail) - normal, which is nearly linear in t and is -normal at t = 0, in a bracket
+    before, error, found = low, -normal + low, low
+    for _ in range(_STEPS):
+        found, beyond = _at(t, sd, scales)
+        value = -ndtri(np.maximum(beyond, 1e-300)) - normal
+        if np.abs(value).max(initial=0.0) < _CLOSE:
+            break
+        low, high = np.where(value > 0.0, low, t), np.where(value > 0.0, t, high)
+        rise = np.where(value == error, 1.0, value - error)
+        step = np.where(value == error, 0.0, value * (t - before) / rise)
+        before, error = t, value
+        ahead = t - step
+        t = np.where((low < ahead) & (ahead < high), ahead, 0.5 * (low + high))
+    return np.asarray(found * total)
 
 
 def tail(x: FloatArray, sd: FloatArray, scales: FloatArray) -> FloatArray:
