@@ -16,6 +16,7 @@ __all__ = [
     "failing_posterior",
     "fingerprint",
     "fix_releases",
+    "give_salt",
     "interrupt_after_note",
     "kept_nodes",
     "lineage",
@@ -84,6 +85,11 @@ def fix_releases(monkeypatch, policy):
     mechanism = policy._kind.mechanism
     fixed = in_cells if isinstance(mechanism, CellSums) else mixed
     monkeypatch.setattr(type(mechanism), "release", fixed)
+
+
+def give_salt(policy, salt):
+    """Users have the digests, and so the groups, that another policy with this salt gives them."""
+    policy._book._users.salt = salt
 
 
 def interrupt_after_note(monkeypatch, policy):

@@ -48,15 +48,32 @@ def as_folded(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> No
     monkeypatch.setattr(Folding, "_folded", meanwhile)
 
 
-def die_at_a_look(path: Path) -> None:
-    """Kill this process once it has computed a look; its numbers, which nobody saw, go to a file."""
-    real = Folding._folded
+def die_at_looks(folder: Path) -> None:
+    """Kill one process that has computed a look, and one that has stored it, if it is this process.
 
-    def dies(folding: Folding, *given: Any) -> Any:
-        found = real(folding, *given)
-        if found.looks is not None and found.looks["looks"]:
-            path.write_text(json.dumps(found.looks["looks"]))
+    The look's numbers go to files of the folder, "computed-1" and "stored-1" for the first look.
+    """
+    folded, fold, looks = Folding._folded, Folding.fold, list[Any]()
+
+    def first(what: str) -> bool:
+        path = folder / f"{what}-{len(looks)}"
+        if not looks or path.exists():
+            return False
+        path.write_text(json.dumps(looks[-1]))
+        return True
+
+    def computed(own: Folding, *given: Any) -> Any:
+        found = folded(own, *given)
+        looks[:] = [] if found.looks is None else found.looks["looks"]
+        if first("computed"):
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 
-    Folding._folded = dies  # type: ignore[method-assign]
+    def stored(own: Folding, *given: Any, **more: Any) -> int:
+        looks.clear()
+        made = fold(own, *given, **more)
+        if first("stored"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made
+
+    Folding._folded, Folding.fold = computed, stored  # type: ignore[method-assign]
