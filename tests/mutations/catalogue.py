@@ -4039,6 +4039,56 @@ MUTATIONS = (
         tests="tests/service/test_shared_surveys.py::test_what_was_not_committed_did_not_count",
     ),
     _bug(
+        "metrics that no fold reads",
+        "a readout of the service takes everybody's metrics for the public defaults, and finds no harm",
+        (
+            "service/round_log.py",
+            "beside = _matrix(part.metrics, self._metrics or 0)[either] if self._metrics else None",
+            "beside = None",
+        ),
+        tests="tests/service/test_readout.py::"
+        "test_looks_are_those_of_the_library_though_the_service_is_closed_between_them",
+    ),
+    _bug(
+        "a look that each worker draws",
+        "workers that only answer draw looks of their own, with other noise, and stop by them",
+        (
+            "service/engines.py",
+            "        found = self._published(self._book.asked)\n",
+            "        self.release_looks()\n        found = self._published(self._book.asked)\n",
+        ),
+        tests="tests/service/test_readout.py::"
+        "test_a_rule_that_stops_serves_the_control_from_the_same_round_on_as_the_library",
+    ),
+    _bug(
+        "a salt for each worker",
+        "a user who returns to another worker is in another group, and has as many rounds again there",
+        ("service/engines.py", "            salt=salt,\n", ""),
+        tests="tests/service/test_readout_workers.py::test_workers_release_what_one_policy_does",
+    ),
+    _bug(
+        "a readout for everybody",
+        "whoever reaches the service reads what a policy earns, without a token",
+        (
+            "service/application.py",
+            "def get_readout(policy: PolicyName, token: Reader)",
+            "def get_readout(policy: PolicyName)",
+        ),
+        tests="tests/service/test_scopes.py",
+    ),
+    _bug(
+        "metrics that stay with an erased decision",
+        "what people did beside the reward is kept after the retention time",
+        ("service/retention.py", "reward = NULL, metrics = NULL, body = ?", "reward = NULL, body = ?"),
+        tests="tests/service/test_readout.py::test_the_raw_export_has_the_metrics_until_they_are_erased",
+    ),
+    _bug(
+        "metrics that stay with an erased round",
+        "what people did beside the reward stays in a round whose block is never released",
+        ("service/folding.py", "reward = NULL, metrics = NULL, chosen = ?", "reward = NULL, chosen = ?"),
+        tests="tests/service/test_readout.py::test_the_raw_export_has_the_metrics_until_they_are_erased",
+    ),
+    _bug(
         "contexts of rounds that grew old",
         "what people brought stays in a state whose block is never released",
         (
