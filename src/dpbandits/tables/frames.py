@@ -1,20 +1,26 @@
 """Read columns as arrays from a mapping of sequences or a data frame."""
 
+import numbers
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._cells import array_of, as_objects
+from dpbandits._cells import array_of, as_objects, is_missing
 from dpbandits._checks import kind_of
 from dpbandits._lazy import needing
 from dpbandits.errors import InvalidData
 from dpbandits.tables.coded import Coded
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "frame_as_arrow", "read_table"]
+
+_NO_TEXT = "\ufffd"
+"""Text of a cell that has none. It is no number, date or id, so it is read as unreadable."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,8 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
     return Table(list(frame), column)
 
 
-def _read_frame(frame: object) -> Table:
-    """Read a data frame of any library that narwhals supports."""
+def _eager(frame: object) -> Any:
+    """Return an eager data frame with distinct names as a frame of narwhals."""
     kind = type(frame)  # not the object: `hasattr` on a lazy frame would compute its columns
     if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
         raise InvalidData(
@@ -72,12 +78,19 @@ def _read_frame(frame: object) -> Table:
         import narwhals.stable.v2 as nw
     try:
         eager = nw.from_native(cast(Any, frame), eager_only=True)
-        names = eager.columns
+        eager.columns  # noqa: B018 - raises for duplicate names
     except (TypeError, ValueError):  # not a frame, a lazy one, or duplicate names
         raise InvalidData(
             f"a schema cannot read this {kind.__module__.split('.')[0]} {kind.__name__}: "
             "expected an eager data frame with distinct column names (collect a lazy one first)"
         ) from None
+    return eager
+
+
+def _read_frame(frame: object) -> Table:
+    """Read a data frame of any library that narwhals supports."""
+    eager = _eager(frame)
+    import narwhals.stable.v2 as nw
 
     def column(name: str) -> NDArray[Any]:
         series = eager[name]
@@ -95,4 +108,47 @@ def _read_frame(frame: object) -> Table:
         except BaseException:  # noqa: BLE001 - polars panics on a date beyond the year 9999
             return as_objects(series.cast(nw.String).to_list())
 
-    return Table(names, column)
+    return Table(eager.columns, column)
+
+
+def frame_as_arrow(frame: object) -> Any:
+    """Return an eager data frame (n rows) as a `pyarrow.Table`. This is raw data.
+
+    A column whose cells have several types becomes text, cell by cell: a conversion as a whole would fail at
+    one cell and show it.
+
+    Raises:
+        InvalidData: The object is no eager data frame with distinct names.
+        MissingExtra: narwhals or pyarrow is not installed.
+    """
+    eager = _eager(frame)
+    with needing("data frames need pyarrow: pip install 'dpbandits[report]'"):
+        import pyarrow as pa
+
+    def column(name: str) -> Any:
+        try:
+            cells = eager[name].to_arrow()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - cells of several types, or of a type that Arrow lacks
+            return pa.array([_as_text(cell) for cell in eager[name].to_list()], pa.string())
+        coded = pa.types.is_dictionary(cells.type)
+        return cells.cast(cells.type.value_type) if coded else cells
+
+    return pa.table({name: column(name) for name in eager.columns})
+
+
+def _as_text(cell: object) -> str | None:
+    """Return a cell as a text with the same meaning: None for a missing one, `_NO_TEXT` for one without."""
+    try:
+        if isinstance(cell, str | bytes):
+            return (cell if isinstance(cell, bytes) else str.encode(cell)).decode("utf-8")
+        if is_missing(cell):
+            return None
+        if isinstance(cell, numbers.Integral | np.bool_):
+            return str(int(cell))
+        if isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, np.timedelta64):
+            return repr(float(cell))
+        return str(cell) if isinstance(cell, date | time | np.datetime64) else _NO_TEXT
+    except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
+        return _NO_TEXT

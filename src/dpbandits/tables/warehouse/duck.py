@@ -1,0 +1,365 @@
+"""`DuckSource`: a table that DuckDB reads inside this process.
+
+The connection installs and loads no extension, so it reads no remote address. It is limited in memory, and
+writes what does not fit to a private folder, which is removed at the end.
+
+DuckDB's error messages repeat cells. They are neither shown, logged nor chained: an error of this module has
+a fixed text for each kind of failure.
+"""
+
+import shutil
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from glob import escape, glob, has_magic
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits._lazy import needing
+from dpbandits._memory import memory_limit
+from dpbandits._progress import watched
+from dpbandits.errors import DataUnavailable, InvalidData
+from dpbandits.tables.arrow_files import ARROW_ENDINGS, arrow_batches, arrow_schema
+from dpbandits.tables.delimited import (
+    DELIMITERS,
+    check_names,
+    ending_of,
+    header_in,
+    lines_in,
+    opened,
+    unknown_ending,
+)
+from dpbandits.tables.frames import frame_as_arrow
+
+__all__ = ["DuckSource"]
+
+_FIRST_OPTIONS: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+_Found = TypeVar("_Found")
+
+_OPTIONS = {
+    "enable_progress_bar": "true",
+    "enable_progress_bar_print": "false",
+    "TimeZone": "UTC",
+}
+"""Options of a connection. Progress is measured, and not printed by DuckDB."""
+
+POLLED = 0.5
+"""Seconds between two looks at the progress of a statement."""
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
+
+_FAILED = (
+    "the engine could not read the table. Its message is not shown, because it may repeat cells. In text "
+    "files check quotes, the number of cells in each line, and that they are UTF-8"
+)
+
+_TABLE = "dpb_rows"
+"""Name under which the connection knows rows in memory and an attached database."""
+
+
+class DuckSource:
+    """A table with n rows that DuckDB reads. The rows are raw data.
+
+    A source is made by `of_files`, `of_frame` or `of_database`.
+
+    Attributes:
+        dialect: Dialect of SQL: "duckdb".
+        relation: Text that stands after FROM in a statement.
+    """
+
+    dialect: Literal["duckdb"] = "duckdb"
+
+    def __init__(self, *, memory: int | None = None, threads: int | None = None) -> None:
+        with needing("reading a table by an engine needs DuckDB: pip install 'dpbandits[warehouse]'"):
+            import duckdb
+        self._connection: Any = duckdb.connect(":memory:", config=_FIRST_OPTIONS)
+        folder = tempfile.mkdtemp(prefix="dpbandits-")  # only this user may read it
+        self.close: Callable[[], None] = finalize(self, _closed, self._connection, folder)
+        limits = {"memory_limit": f"{memory_limit() if memory is None else memory}B"}
+        limits |= {"temp_directory": folder} | ({} if threads is None else {"threads": str(threads)})
+        for name, value in {**_OPTIONS, **limits, "lock_configuration": "true"}.items():
+            self._connection.execute(f"SET {name} = {_quoted(value)}")
+        self.relation = _TABLE
+        self._stream: Callable[[], Any] | None = None  # opens rows that can be read once
+        self._named: Sequence[str] | None = None  # the table's own names, where DuckDB may have changed some
+
+    @classmethod
+    def of_files(cls, pattern: str, *, memory: int | None = None, threads: int | None = None) -> Self:
+        """Return the rows of all files of one format that a path or glob names, as one table.
+
+        Cells of text files are texts. Every statement fails if a line has another number of cells, an open
+        quote, or bytes that are not UTF-8.
+
+        Raises:
+            InvalidParameter: The files have another ending, or several endings.
+            InvalidData: A header is no list of distinct names, or text files have different headers.
+            DataUnavailable: There is no such file, or one cannot be read.
+        """
+        exists = Path(pattern).exists() or not has_magic(pattern)
+        found = [pattern] if exists else sorted(glob(pattern, recursive=True))  # noqa: PTH207 - any pattern
+        paths = list(map(Path, found))
+        if not paths or not all(path.is_file() for path in paths):
+            raise DataUnavailable(f"{Path(pattern).name} cannot be read: no such file")
+        formats = {ending_of(path) for path in paths}
+        ending, compressed = ending_of(paths[0])
+        text = ending in DELIMITERS
+        if len(formats) > 1 or not (text or (ending in {".parquet", *ARROW_ENDINGS} and not compressed)):
+            raise unknown_ending(paths[0])
+        self = cls(memory=memory, threads=threads)
+        if ending in ARROW_ENDINGS:
+            self._open_arrow(paths)
+            return self
+        listed = "[" + ", ".join(_quoted(escape(str(path))) for path in paths) + "]"
+        if text:
+            self._named = _common_header(paths, DELIMITERS[ending])
+            columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in _unlike(self._named))
+            self.relation = (
+                f"read_csv({listed}, columns={{{columns}}}, delim={_quoted(DELIMITERS[ending])}, quote='\"', "
+                f"escape='\"', header=true, auto_detect=false, strict_mode=true, ignore_errors=false, "
+                f"null_padding=false, compression={_quoted('gzip' if compressed else 'none')})"
+            )
+        else:
+            self.relation = f"read_parquet({listed}, hive_types_autocast=false)"
+            schema = f"parquet_schema({_quoted(escape(str(paths[0])))})"
+            about = self._fetched(f"SELECT name, num_children FROM {schema}")  # noqa: S608 - a quoted path
+            self._named = _outermost(about["name"].tolist(), about["num_children"].tolist())
+        return self
+
+    @classmethod
+    def of_database(
+        cls, path: str, table: str, *, memory: int | None = None, threads: int | None = None
+    ) -> Self:
+        """Return a table or view of a DuckDB database, which is opened for reading only.
+
+        Args:
+            path: Path of the database's file.
+            table: Name of the table, or SCHEMA.NAME.
+            memory, threads: See `source_of`.
+
+        Raises:
+            DataUnavailable: There is no such file or table, or the file is no database.
+        """
+        if not Path(path).is_file():
+            raise DataUnavailable(f"{Path(path).name} cannot be read: no such file")
+        self = cls(memory=memory, threads=threads)
+        run = self._connection.execute
+        _told(
+            f"{Path(path).name} is no DuckDB database, or another process writes to it",
+            lambda: run(f"ATTACH {_quoted(path)} AS {_TABLE} (READ_ONLY)"),
+        )
+        self.relation = ".".join(_quoted(name, '"') for name in [_TABLE, *table.rsplit(".", 1)])
+        _told(
+            "the database has no table or view of this name, or the view cannot be read",
+            lambda: run(f"DESCRIBE {self.relation}").fetchall(),
+        )
+        return self
+
+    @classmethod
+    def of_frame(cls, frame: object, *, memory: int | None = None, threads: int | None = None) -> Self:
+        """Return the rows of a data frame of pandas, polars or pyarrow.
+
+        Raises:
+            InvalidData: The object is no eager data frame with distinct names.
+            MissingExtra: narwhals, pyarrow or DuckDB is not installed.
+        """
+        rows = frame_as_arrow(frame)
+        self = cls(memory=memory, threads=threads)
+        self._named = rows.column_names
+        self._connection.register(_TABLE, rows)
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def columns(self) -> dict[str, str]:
+        """Return DuckDB's type of each column, by name: VARCHAR for all columns of a text file.
+
+        Raises:
+            InvalidData: Two columns have the same name, which for DuckDB does not depend on case.
+            DataUnavailable: The table cannot be read.
+        """
+        types = self.types()
+        check_names(list(self.names))
+        if len({name.lower() for name in self.names}) < len(types):
+            raise InvalidData("the table has two columns whose names differ in case only: rename one")
+        return dict(zip(self.names, types, strict=True))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns as the table has them; some may be equal."""
+        return [row[0] for row in self._described()] if self._named is None else self._named
+
+    def types(self) -> list[str]:
+        """Return DuckDB's type of each column, in the table's order."""
+        return [row[1] for row in self._described()]
+
+    def query(self, sql: str, *, told: str | None = None) -> dict[str, NDArray[np.int64]]:
+        """Return the result of one SELECT statement, a column of integers (m,) for each expression.
+
+        Args:
+            sql: The statement. No row may make it fail.
+            told: Name of the work, under which its progress is shown; None to show nothing.
+
+        Raises:
+            DataUnavailable: DuckDB failed. The message has no cell of the table.
+            InvalidData: The result has a column that is not of integers, or a NULL.
+        """
+        with self._watching(told):
+            found = self._fetched(sql)
+        for column in found.values():
+            if isinstance(column, np.ma.MaskedArray) or column.dtype.kind != "i":
+                raise InvalidData("the result of a statement has a cell that is no integer")
+        return {name: column.astype(np.int64, copy=False) for name, column in found.items()}
+
+    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+        """Yield the result of one SELECT statement as record batches of pyarrow with at most `rows` rows.
+
+        Raises:
+            DataUnavailable: DuckDB failed. The message has no cell of the table.
+        """
+        reader = self._run(lambda: self._connection.sql(sql).to_arrow_reader(rows))
+        while (batch := _told(_FAILED, lambda: next(reader, None))) is not None:
+            yield batch
+
+    def _fetched(self, sql: str) -> dict[str, NDArray[Any]]:
+        return self._run(lambda: self._connection.execute(sql).fetchnumpy())
+
+    def _described(self) -> list[Any]:
+        sql = f"DESCRIBE SELECT * FROM {self.relation}"  # noqa: S608 - names are quoted
+        return self._run(lambda: self._connection.execute(sql).fetchall())
+
+    def _run(self, statement: Callable[[], _Found]) -> _Found:
+        """Return the result of a statement that begins."""
+
+        def run() -> _Found:
+            if self._stream is not None:
+                self._connection.register(_TABLE, self._stream())
+            return statement()
+
+        return _told(_FAILED, run)
+
+    def _open_arrow(self, paths: Sequence[Path]) -> None:
+        """Let each statement read Arrow files through pyarrow, which DuckDB cannot read itself."""
+        import pyarrow as pa
+
+        with reading_files(paths[0]):
+            schemas = [arrow_schema(path) for path in paths]
+        if any(not schemas[0].equals(schema) for schema in schemas):
+            raise InvalidData("the files have different columns, expected the same names and types")
+        self._named = schemas[0].names
+        self._stream = lambda: pa.RecordBatchReader.from_batches(
+            schemas[0], (batch for path in paths for batch in arrow_batches(path))
+        )
+
+    @contextmanager
+    def _watching(self, told: str | None) -> Iterator[None]:
+        """Show under the name `told` how many percent of the statement are done; None shows nothing."""
+        if told is None:
+            yield
+            return
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(POLLED):
+                moved(completed=max(0, min(100, int(self._connection.query_progress()))))
+
+        with watched(told, total=100) as moved:
+            beside = threading.Thread(target=look, daemon=True)
+            beside.start()
+            try:
+                yield
+            finally:
+                done.set()
+                beside.join()
+
+
+def _closed(connection: Any, folder: str) -> None:
+    connection.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _quoted(text: str, sign: str = "'") -> str:
+    return sign + text.replace(sign, 2 * sign) + sign
+
+
+def _told(message: str, work: Callable[[], _Found]) -> _Found:
+    """Return the result of `work`. Raise DataUnavailable with a fixed message for any error in it.
+
+    The error is raised after the engine's own was handled. So the engine's, which may repeat cells, is not
+    its context either, which tools for logging read.
+    """
+    from duckdb import OutOfMemoryException
+
+    try:
+        return work()
+    except (DataUnavailable, InvalidData):
+        raise
+    except OutOfMemoryException:
+        message = "the engine ran out of memory: raise the limit, or use fewer columns or threads"
+    except Exception:  # noqa: BLE001, S110 - of DuckDB, pyarrow, or a reader that they call
+        pass
+    raise DataUnavailable(message)
+
+
+@contextmanager
+def reading_files(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file into those of the library."""
+    try:
+        yield
+    except UnicodeError:
+        raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "damaged file"
+        raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
+
+
+def _common_header(paths: Sequence[Path], delimiter: str) -> list[str]:
+    """Return the header that all text files have.
+
+    Raises:
+        InvalidData: The files have different headers, or a name is there twice.
+    """
+    headers = []
+    for path in paths:
+        with reading_files(path), opened(path) as data:
+            headers.append(header_in(lines_in(data), delimiter))
+    if any(header != headers[0] for header in headers):
+        raise InvalidData("the files have different lines of column names")
+    check_names(headers[0])
+    return headers[0]
+
+
+def _unlike(names: Sequence[str]) -> list[str]:
+    """Return the names, and others in place of the empty name and of names that differ in case only."""
+    known: set[str] = set()
+    found = []
+    for place, name in enumerate(names):
+        plain = bool(name) and name.lower() not in known
+        found.append(name if plain else f"dpb_column_{place}")
+        known.add(name.lower())
+    return found
+
+
+def _outermost(names: Sequence[str], children: Sequence[int | None]) -> list[str]:
+    """Return the names of a Parquet file's columns from its schema, whose first entry is the root."""
+    found, place = [], 1
+    while place < len(names):
+        found.append(names[place])
+        inside = 1
+        while inside:  # skip the entries inside a column of lists or structures
+            inside += (children[place] or 0) - 1
+            place += 1
+    return found

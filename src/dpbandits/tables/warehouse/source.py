@@ -1,0 +1,80 @@
+"""`Source`: a table and the engine that reads it; `source_of` opens one."""
+
+from os import PathLike, fspath
+from typing import Any, Literal, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbandits.errors import InvalidParameter
+from dpbandits.tables.warehouse.duck import DuckSource
+
+__all__ = ["Source", "source_of"]
+
+
+class Source(Protocol):
+    """A table with n rows, and the engine that reads it. The rows are raw data.
+
+    Attributes:
+        dialect: Dialect of SQL that the engine reads.
+        relation: Text that stands after FROM in a statement.
+    """
+
+    @property
+    def dialect(self) -> Literal["duckdb", "postgres", "spark"]:
+        """Return the dialect of SQL that the engine reads."""
+
+    @property
+    def relation(self) -> str:
+        """Return the text that stands after FROM in a statement."""
+
+    def columns(self) -> dict[str, str]:
+        """Return the engine's type of each column, by name. Both are public.
+
+        Raises:
+            InvalidData: Two columns have the same name for the engine.
+        """
+
+    def query(self, sql: str, *, told: str | None = None) -> dict[str, NDArray[np.int64]]:
+        """Return the result of one SELECT statement, a column of integers (m,) for each expression.
+
+        Args:
+            sql: The statement. No row may make it fail.
+            told: Name of the work, under which its progress is shown; None to show nothing.
+
+        Raises:
+            DataUnavailable: The engine failed. The message has no cell, whatever the engine said.
+            InvalidData: The result has a column that is not of integers, or a NULL.
+        """
+
+    def close(self) -> None:
+        """Close the connection and remove temporary files."""
+
+
+def source_of(where: object, *, memory: int | None = None, threads: int | None = None) -> DuckSource:
+    """Open a table.
+
+    Args:
+        where: Path or glob of .csv, .tsv (also .gz), .parquet, .arrow or .feather files;
+            "duckdb:///FILE?table=NAME"; or a data frame of pandas, polars or pyarrow.
+        memory: Most bytes that the engine holds; the default is `dpbandits.memory_limit()`.
+        threads: Number of threads of the engine; the default is one for each core.
+
+    Raises:
+        InvalidParameter: `where` is none of these.
+        InvalidData: The header of a file is no list of distinct names, or files have different headers.
+        DataUnavailable: The file or table does not exist, or cannot be read.
+        MissingExtra: DuckDB is not installed.
+    """
+    options: dict[str, Any] = {"memory": memory, "threads": threads}
+    if not isinstance(where, str | PathLike):
+        return DuckSource.of_frame(where, **options)
+    text = fspath(where)
+    if "://" not in text:
+        return DuckSource.of_files(text, **options)
+    url = urlsplit(text)
+    tables = parse_qs(url.query).get("table", [])
+    if url.scheme != "duckdb" or url.netloc or len(url.path) < 2 or len(tables) != 1:
+        raise InvalidParameter("expected a path, a data frame, or duckdb:///FILE?table=NAME")
+    return DuckSource.of_database(unquote(url.path[1:]), tables[0], **options)
