@@ -35,7 +35,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run reproduce items serve demo js test coverage test-slow test-numerics test-optimised test-portable fuzz lint format docs bench release-check clean
+.PHONY: help run reproduce items serve demo js test coverage test-slow test-numerics test-optimised test-portable fuzz lint format docs bench bench-commits release-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -103,6 +103,11 @@ docs: $(VENV)/.dev ## Build the documentation and run its code, warnings as erro
 	$(PY) -m sphinx --fail-on-warning --keep-going $(if $(JOBS),--jobs $(JOBS)) --builder html docs docs/_build/html
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --builder doctest --doctree-dir docs/_build/html/.doctrees \
 		docs docs/_build/doctest
+
+bench-commits: $(VENV)/.dev ## Measure speed, memory and regret of commits (ARGS="v0.1.0..main"; without: of this one)
+	$(INSTALL) '.[dev,bench]'
+	$(VENV)/bin/asv machine --yes
+	$(VENV)/bin/asv run $(if $(ARGS),$(ARGS),HEAD^!) --show-stderr
 
 release-check: ## Build wheel and sdist, and use them in clean environments of every Python that is here
 	$(if $(PYTHON),$(PYTHON),python3) tests/release/check.py build/release $(ARGS)

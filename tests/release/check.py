@@ -4,6 +4,7 @@
 
 The script builds wheel and source distribution into FOLDER/dist, twice, and checks that the bytes are the
 same, and sizes, contents and metadata. FOLDER/sbom.json lists the wheel and what it installs, with licences.
+FOLDER/conda/recipe.yaml is the recipe for conda-forge, which the builder of recipes has read.
 For every Python from 3.11 on that it finds, the script installs both files into new environments with an
 empty home folder. There, away from the checkout, it imports all modules without extras, runs the README's
 Python with warnings as errors, and runs `tests/test_imports.py` (zip file, bytecode, no POSIX). With node and
@@ -13,6 +14,7 @@ every environment and every step that was left out, with its reason.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -20,10 +22,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -90,6 +94,17 @@ sys.exit(f"cannot be imported: {wrong}" if wrong else 0)
 """
 
 
+RENDER = """
+import sys
+from pathlib import Path
+from rattler_build import Stage0Recipe, VariantConfig
+rendered = Stage0Recipe.from_yaml(Path(sys.argv[1]).read_text()).render(VariantConfig())
+assert len(rendered) == 1, rendered
+print(len(rendered))
+"""
+"""Program that reads a recipe by its schema and fills in its variables."""
+
+
 def main() -> None:
     """Run every step; exit with status 1 at the first that fails."""
     parser = argparse.ArgumentParser(
@@ -106,6 +121,7 @@ def main() -> None:
     wheel, sdist = built(folder)
     done.append(f"built {wheel.name} ({wheel.stat().st_size:,} bytes) and {sdist.name}")
     done.append(f"built again with the same bytes; {bill_of_materials(folder, wheel)}")
+    done.append(rendered(folder, sdist))
     for python in given.python or pythons():
         done += [checked(folder, python, packed) for packed in (wheel, sdist)]
     done += by_node(folder)
@@ -178,6 +194,78 @@ def bill_of_materials(folder: Path, wheel: Path) -> str:
     if wrong:
         raise SystemExit(f"licences to look at: {wrong}")
     return f"sbom.json lists {len(named)} packages with permissive licences"
+
+
+def rendered(folder: Path, sdist: Path) -> str:
+    """Write the recipe for conda-forge, and let the builder of recipes read it."""
+    tools = environment(folder / "recipes", sys.executable)
+    run(tools, "-m", "pip", "install", "--quiet", "py-rattler-build>=0.73", cwd=folder)
+    run(tools, "-c", RENDER, written(folder, sdist), cwd=folder)
+    return "conda: the recipe is read and its variables are filled in"
+
+
+def recipe_of(sdist: Path) -> dict[str, Any]:
+    """Return the recipe of format 1 for a source distribution `dpbandits-VERSION.tar.gz`."""
+    version = sdist.name.removeprefix("dpbandits-").removesuffix(".tar.gz")
+    with tarfile.open(sdist) as files:
+        text = files.extractfile(f"dpbandits-{version}/pyproject.toml")
+        assert text is not None, "the source distribution has no pyproject.toml"
+        told = tomllib.loads(text.read().decode())
+    project = told["project"]
+    urls = project["urls"]
+    return {
+        "schema_version": 1,
+        "context": {"version": version},
+        "package": {"name": project["name"], "version": "${{ version }}"},
+        "source": {
+            "url": "https://pypi.org/packages/source/d/dpbandits/dpbandits-${{ version }}.tar.gz",
+            "sha256": hashlib.sha256(sdist.read_bytes()).hexdigest(),
+        },
+        "build": {
+            "number": 0,
+            "noarch": "python",
+            "script": "python -m pip install . -vv --no-deps --no-build-isolation",
+            "python": {"entry_points": [f"{name} = {call}" for name, call in project["scripts"].items()]},
+        },
+        "requirements": {
+            "host": ["python 3.11.*", "pip", *map(spaced, told["build-system"]["requires"])],
+            "run": [f"python {project['requires-python']}", *map(spaced, project["dependencies"])],
+        },
+        "tests": [
+            {"python": {"imports": ["dpbandits", "dpbandits.central", "dpbandits.local"], "pip_check": True}},
+            {"script": ["dpbandits --help"]},
+        ],
+        "about": {
+            "summary": project["description"],
+            "license": project["license"],
+            "license_file": project["license-files"],
+            "homepage": urls["Source"],
+            "repository": urls["Source"],
+            "documentation": urls["Documentation"],
+        },
+        "extra": {"recipe-maintainers": ["dpbandits"]},
+    }
+
+
+def spaced(requirement: str) -> str:
+    """Return a requirement as conda spells it: a name, a blank, and versions.
+
+    Example:
+        >>> spaced("numpy>=2.0")
+        'numpy >=2.0'
+    """
+    found = re.fullmatch(r"([A-Za-z0-9._-]+)([<>=!][^;]*)?", requirement)
+    if not found:
+        raise ValueError(f"conda-forge has no extras and no markers: {requirement}")
+    return " ".join(part for part in found.groups() if part)
+
+
+def written(folder: Path, sdist: Path) -> Path:
+    """Write the recipe to FOLDER/conda/recipe.yaml, in JSON, which is YAML too, and return its path."""
+    place = folder / "conda" / "recipe.yaml"
+    place.parent.mkdir()
+    place.write_text(json.dumps(recipe_of(sdist), indent=2) + "\n")
+    return place
 
 
 # -- environments -------------------------------------------------------------------------------------
