@@ -16,7 +16,7 @@ from dpbandits.export import to_sql
 from dpbandits.models.measures import CellMeasure, FiniteAxis, IntervalAxis
 from dpbandits.models.ties import TIE
 from dpbandits.tables.menu import Menu
-from service.databases import fresh
+from tables.engines import HOSTILE, opened
 
 pytestmark = pytest.mark.numerics
 
@@ -30,32 +30,6 @@ PEOPLE = dpb.Schema(
 )
 FEW = dpb.Schema(age=dpb.Range(18, 90, missing=40), region=dpb.Categories(["north", "south", "west"]))
 ARMS = ["mail", "it's", "nothing"]
-HOSTILE = [
-    *("30", "30.0", "030", "+30", "-30", "3e1", "3E+1", "300e-1", ".5", "5.", "1_0", "1__0", "_1"),
-    *("1_", "1e_5", "1_0e0_1", "0x1A", "0X1a", "0x_1a", "0x1g", "0x", "0x0", "-0x1"),
-    *("0xffffffffffffffff", "true", "FALSE", "True", "1e999", "-1e999", "1e-999", "-1e-999", "5e-324"),
-    *("-5e-324", "1e308", "1.7976931348623158e308", "1.7976931348623159e308"),
-    *("2.4703282292062328e-324", "-2.4e-324", "1e99999999999999999999", "-1e-99999999999999999999"),
-    *("0e99999999999999999999", "1e0000000001", "nan", "NaN", "-nan", "+nan", "inf", "-Infinity"),
-    *("NA", "n/a", "null", "None", "NAT", "<na>", "1.#IND", "2,5", "1,000.5", "41y", "--", "+", "."),
-    *("e5", "1e", "1e+", "12abc", "2024-05-31", "17:30", "1.0.0", "\u0663\u0660", "\uff11\uff12"),
-    *("0.1", "0.09999999999999999", "0.7", "0.7000000000000001", "-0.3", "18", "17.999999999999996"),
-    *("90", "90.00000000000001", "north", "NORTH", "north.", "o'west", "o''west", "none", "None"),
-    *("South", "1", "2", "30", "2.0", "002", "7.5", "7.50", "75e-1", "a", "A", "NA", "Größe", "größe"),
-    *("ß"),
-    *("", " ", "\t30\n", " north ", "\u00a030\u2003", "\u200b30", "30\x00", "3 0", "'; --", "\\", "\\x30"),
-    *("1" + "0" * 300, "0" * 400 + "30", "0." + "0" * 400 + "1", "9" * 5000, "0x" + "f" * 300, "1e-300"),
-    *(
-        "0x" + "0" * 40 + "1e",
-        "9007199254740993",
-        "2e-1_0",
-        "fal\u017fe",
-        "1.#\u0130nd",
-        "\uff2e\uff21",
-        "x" * 5000,
-        "1e-301",
-    ),
-]
 
 
 @cache
@@ -125,70 +99,26 @@ def hostile(count, schema=PEOPLE, seed=0):
     return table
 
 
-def written(name):
-    return '"' + name.replace('"', '""') + '"'
-
-
-class DuckDB:
-    """Decisions of an embedded DuckDB for the columns of a table."""
-
-    def __init__(self):
-        duckdb = pytest.importorskip("duckdb")
-        self.connection = duckdb.connect(config={"threads": 1})
-
-    def decided(self, statement, table, types, read):
-        import pyarrow as pa
-
-        rows = pa.table({"row": range(len(next(iter(table.values())))), **table})
-        self.connection.register("cells", rows)
-        wanted = ", ".join(
-            f"CAST({written(name)} AS {kind}) AS {written(name)}" for name, kind in types.items()
-        )
-        self.connection.execute(f'CREATE OR REPLACE TABLE people AS SELECT "row", {wanted} FROM cells')  # noqa: S608
-        return self.connection.execute(f'SELECT "row", "{read}" FROM ({statement}) AS found').fetchall()  # noqa: S608
-
-
-class Postgres:
-    """Decisions of a PostgreSQL for the columns of a table."""
-
-    def __init__(self, server):
-        import psycopg
-
-        self.connection = psycopg.connect(fresh(server), autocommit=True)
-
-    def decided(self, statement, table, types, read):
-        columns = ", ".join(f"{written(name)} {kind}" for name, kind in types.items())
-        self.connection.execute("DROP TABLE IF EXISTS people")
-        self.connection.execute(f'CREATE TABLE people ("row" integer, {columns})')
-        with self.connection.cursor() as cursor, cursor.copy("COPY people FROM STDIN") as copy:
-            for row in zip(range(len(next(iter(table.values())))), *table.values(), strict=True):
-                copy.write_row(row)
-        return self.connection.execute(f'SELECT "row", "{read}" FROM ({statement}) AS found').fetchall()  # noqa: S608
-
-
 @pytest.fixture(scope="module", params=["duckdb", "debian", "wheel"])
 def engine(request):
-    found = DuckDB() if request.param == "duckdb" else Postgres(request.param)
+    found = opened(request.param)
     yield found
     found.connection.close()
-
-
-DIALECTS = {DuckDB: "duckdb", Postgres: "postgres"}
 
 
 def decided(engine, function, table, types=None, read="decision", **options):
     """Decisions of a statement, in the order of the rows. `function` is published, or its text."""
     text = function if isinstance(function, str) else function.to_decisions()
     kinds = dict.fromkeys(table, "text") | (types or {})
-    found = engine.decided(to_sql(text, DIALECTS[type(engine)], **options), table, kinds, read)
+    engine.fill(table, kinds)
+    statement = to_sql(text, engine.dialect, **options)
+    found = engine.rows(f'SELECT "row", "{read}" FROM ({statement}) AS found')  # noqa: S608
     return [arm for _, arm in sorted(found, key=lambda row: row[0])]
 
 
 def stored(engine, table):
     """The table without null characters where they cannot be stored."""
-    if isinstance(engine, DuckDB):
-        return table
-    return {name: [cell and cell.replace("\0", "?") for cell in own] for name, own in table.items()}
+    return {name: engine.stored(own) for name, own in table.items()}
 
 
 @pytest.mark.parametrize("rule", PUBLISHED)
@@ -241,7 +171,7 @@ def test_the_first_of_tied_arms_is_chosen_as_in_the_library(engine):
 @pytest.mark.timeout(60)  # such a plan may take hours
 def test_a_plan_repeats_no_expression(engine):
     """A plan that repeats the layers of the statement grows beyond memory with 30 columns and 100 arms."""
-    statement = learned().to_sql(DIALECTS[type(engine)])
+    statement = learned().to_sql(engine.dialect)
     decided(engine, learned(), plain(10))
     plan = engine.connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
     assert len(str(plan)) < 2 * len(statement)
@@ -257,7 +187,7 @@ def test_names_and_labels_are_quoted_and_other_columns_are_kept(engine):
     assert {*found[:2]} <= {"mail", label, "nothing"}
     kept = engine.connection.execute('SELECT "Other column" FROM people ORDER BY "row"').fetchall()
     assert [cell for (cell,) in kept] == ["x", None, "'"]
-    statement = to_sql(json.dumps(policy), DIALECTS[type(engine)], decision='deci"--')
+    statement = to_sql(json.dumps(policy), engine.dialect, decision='deci"--')
     result = engine.connection.execute(statement)
     columns = result.description
     result.fetchall()

@@ -9,7 +9,7 @@ condition. All inputs are public: nothing here reads raw data.
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,13 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.export.decide import arm_scores, decide_by
 from dpbandits.tables import Schema
+from dpbandits.tables.sql.levels import first_reaching, least
 
 __all__ = [
     "chosen",
     "cut_at",
     "effect_groups",
     "effect_table",
-    "first_reaching",
     "growthbook",
     "read",
     "written_policy",
@@ -140,24 +140,7 @@ def cut_at(size: int) -> list[float]:
 
     Each is the first double x for which floor(x size) is the cell's number.
     """
-    return [_least(lambda x, k=k: x * size >= k, 0.0, 1.0) for k in range(1, size)]  # type: ignore[misc]
-
-
-def _least(reached: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the first double in (low, high] at which `reached` holds.
-
-    `reached` must be monotone and hold at `high`.
-    """
-    while True:
-        middle = low + 0.5 * (high - low)
-        if not low < middle < high:
-            return high
-        low, high = (low, middle) if reached(middle) else (middle, high)
-
-
-def first_reaching(share: float, low: float, high: float) -> float:
-    """Return the first number of a range from `low` to `high` whose share of it is at least `share`."""
-    return _least(lambda x: (x - low) / (high - low) >= share, low, high)
+    return [least(lambda x, k=k: x * size >= k, 0.0, 1.0) for k in range(1, size)]  # type: ignore[misc]
 
 
 # -- weights per leaf condition -----------------------------------------------------------------------

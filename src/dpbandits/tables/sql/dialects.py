@@ -1,0 +1,139 @@
+"""Dialects of SQL: the words in which databases differ, and statements made of layers.
+
+The text of statements is built here without a library for SQL.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_UP, Context, Decimal
+from typing import Any, Literal
+
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["CELLS", "ENGINES", "NUMBER", "Dialect", "SqlEngine", "double", "layered"]
+
+Dialect = Literal["duckdb", "postgres"]
+
+CELLS = "dpb_people"
+"""Name by which the first layer of a statement refers to the table."""
+
+_FENCE = " OFFSET 0"
+"""End of a subquery.
+
+Without it an engine puts the subquery's expressions wherever they are used, and each layer multiplies the
+size of the plan.
+"""
+
+_DIGITS = "[0-9](?:_?[0-9])*"
+NUMBER = rf"[+-]?(?:{_DIGITS}[.]?(?:{_DIGITS})?|[.]{_DIGITS})(?:e[+-]?{_DIGITS})?"
+"""Pattern of the texts in lower case that Python reads as numbers, except infinity, NaN and hexadecimals."""
+
+_INFINITE = 2**1024 - 2**970
+"""Least size of a number that is rounded to infinity."""
+
+_NOTHING = Context(prec=40, rounding=ROUND_UP).divide(Decimal(1), Decimal(2**1075))
+"""Largest size of a number that is rounded to zero."""
+
+
+def double(number: float) -> str:
+    """Return a literal that all engines read as this double. Without an exponent it is a decimal."""
+    text = repr(float(number))
+    return text if "e" in text else f"{text}e0"
+
+
+@dataclass(frozen=True)
+class SqlEngine:
+    """Words of one dialect, as templates.
+
+    Attributes:
+        dialect: Name of the dialect.
+        text: Expression of a cell as text.
+        matches: Condition that a text matches a whole pattern.
+        decimal: Expression of the number in a text that matches `NUMBER`; NULL or infinity if it is too
+            large.
+        hexadecimal: Expression of the number in up to 15 hexadecimal digits.
+        array: Constant array of numbers.
+        row: All columns of the table from one value that the subqueries pass on.
+        double: Type of doubles.
+    """
+
+    dialect: Dialect
+    text: str
+    matches: str
+    decimal: str
+    hexadecimal: str
+    array: str
+    row: str
+    double: str
+
+    def literal(self, text: Any) -> str:
+        """Return a text as a literal.
+
+        Raises:
+            InvalidParameter: It is no text, or has a null character.
+        """
+        return _quoted(text, "'")
+
+    def name(self, text: Any) -> str:
+        """Return the quoted name of a table or column. The errors are those of `literal`."""
+        return _quoted(text, '"')
+
+    def compared(self, name: str) -> str | bytes:
+        """Return a name as the engine compares it with others."""
+        return name.lower() if self.dialect == "duckdb" else name.encode()[:63]
+
+
+def _quoted(text: Any, sign: str) -> str:
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidParameter("names, arms and categories are texts without null characters")
+    return sign + text.replace(sign, 2 * sign) + sign
+
+
+ENGINES: dict[str, SqlEngine] = {
+    "duckdb": SqlEngine(
+        dialect="duckdb",
+        text="CAST({} AS VARCHAR)",
+        matches="regexp_full_match({}, '{}')",
+        decimal="TRY_CAST({} AS DOUBLE)",
+        hexadecimal="TRY_CAST(TRY_CAST('0x0' || {} AS BIGINT) AS DOUBLE)",
+        array="CAST('[{}]' AS {}[])",
+        row="dpb_row.*",
+        double="DOUBLE",
+    ),
+    # The first branch of `decimal` reads numbers below 1e200 that are above 1e-198 or zero. The last two read
+    # numbers with an exponent of at most four digits exactly before they are rounded.
+    "postgres": SqlEngine(
+        dialect="postgres",
+        text='(CAST({} AS text) COLLATE "C")',
+        matches="{} ~ '^(?:{})$'",
+        decimal="CASE WHEN length({0}) <= 100 AND {0} !~ 'e[+-]?[0-9]{{3}}' "
+        "THEN CAST({0} AS double precision) "
+        "WHEN {0} ~ 'e[+-]?0*[1-9][0-9]{{4}}' THEN CASE WHEN {0} ~ '^[+-]?[0.]+e|e-' THEN 0e0 END "
+        f"WHEN abs(CAST({{0}} AS numeric)) >= {_INFINITE} THEN NULL "
+        f"WHEN abs(CAST({{0}} AS numeric)) <= {_NOTHING} THEN 0e0 "
+        "ELSE CAST({0} AS double precision) END",
+        hexadecimal="CAST(CAST(CAST('x' || lpad({}, 16, '0') AS bit(64)) AS bigint) AS double precision)",
+        array="(CAST('{{{}}}' AS {}[]))",
+        row="(dpb_row).*",
+        double="double precision",
+    ),
+}
+
+
+def layered(source: str, layers: Sequence[Sequence[str]], *, selected: str = "") -> str:
+    """Return nested subqueries, of which each adds columns computed from those of the layer within.
+
+    Args:
+        source: Table, or a subquery in parentheses.
+        layers: Expressions with their names, as in "a + 1 AS b", by layer. The first layer reads the table's
+            columns as columns of `CELLS`. Empty layers are left out.
+        selected: Further columns of the first layer.
+
+    Returns:
+        A SELECT statement. Its columns are all the named expressions.
+    """
+    first, *others = filter(None, layers)
+    found = f"SELECT {', '.join(filter(None, [selected, *first]))}\nFROM {source} AS {CELLS}{_FENCE}"
+    for number, layer in enumerate(others, 1):
+        found = f"SELECT *, {', '.join(layer)}\nFROM (\n{found}\n) AS dpb_{number}{_FENCE}"
+    return found

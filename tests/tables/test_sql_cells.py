@@ -1,0 +1,232 @@
+"""Databases read cells as the library does, whatever a cell holds."""
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits._cells import as_objects, number_of
+from dpbandits.domains import Arms
+from dpbandits.errors import InvalidParameter
+from dpbandits.tables import Actions, Ordered
+from dpbandits.tables.sql import cells, ids
+from dpbandits.tables.sql.cells import SqlCell, layers_of
+from dpbandits.tables.sql.dialects import ENGINES, layered
+from dpbandits.tables.sql.levels import SqlLevels, first_reaching
+from tables.engines import HOSTILE, opened
+
+pytestmark = pytest.mark.numerics
+
+IDS = [
+    *(
+        "u7",
+        "007",
+        "7",
+        "+7",
+        "-7",
+        "-0",
+        "7.0",
+        "7.",
+        "7.5",
+        "7e0",
+        "0x7",
+        "true",
+        "False",
+        "inf",
+        "-Infinity",
+    ),
+    *("nan", "none", "NA", "", "  ", "Ann", "ann", "Ann ", "Zo\u00eb", "\uff17", "\u200b7", "7\t", "1_0"),
+    *("2024-05-31", "20240531", "2024-05-31T17:30", "2024-W22-5", "17:30", "12345678-1234-5678-1234-abcdef"),
+    *(
+        "2024-0017",
+        "x" * 4096,
+        "x" * 4097,
+        "9" * 30,
+        "00" + "9" * 30,
+        "12e30",
+        "a'b",
+        "a\\b",
+        "1.2.3",
+        "<na>",
+    ),
+]
+COLUMNS = {
+    "range": dpb.Range(18, 90),
+    "clipped": dpb.Range(-0.3, 0.7, clip=True, missing=0.1),
+    "tiny": dpb.Range(0, 1e-20, clip=True),
+    "texts": dpb.Categories(["north", "south", "o'west", "none", "back\\slash"]),
+    "numbers": dpb.Categories([1, 2, 30], missing=2, unknown=30),
+    "mixed": dpb.Categories(["a", "7.5", "NA", "Größe"], unknown="a"),
+    "truth": dpb.Categories([True, False]),
+}
+TYPED = {
+    "bigint": [1, 2, 30, 0, -5, 2**53, 2**53 + 1, -(2**63), 20240531, None],
+    "double precision": [1.0, 30.5, 0.1, -0.0, 5e-324, 1e300, math.nan, math.inf, -math.inf, 2.0**53, None],
+    "real": [0.5, 30.0, 0.1, math.nan, None],
+    "boolean": [True, False, None],
+    "numeric(9, 2)": [Decimal("30.00"), Decimal("7.50"), Decimal("-0.25"), None],
+    "date": [date(2024, 5, 31), date(1969, 12, 31), None],
+    "timestamp": [datetime(2024, 5, 31, 17, 30, 0, 1), datetime(1, 1, 1), None],  # noqa: DTZ001
+}
+
+
+@pytest.fixture(scope="module", params=["duckdb", "debian", "wheel"])
+def engine(request):
+    found = opened(request.param)
+    yield found
+    found.connection.close()
+
+
+def read(engine, readings, cells, kind="text"):
+    """The values of readings of one column `cell`, a list for each. `readings` make them from a `SqlCell`."""
+    engine.fill({"cell": cells}, {"cell": kind})
+    made = {name: make(f"_{place}") for place, (name, make) in enumerate(readings.items())}
+    names = ", ".join(f'"{name}"' for name in made)
+    layers = layers_of({f'"{name}"': one for name, one in made.items()})
+    inner = layered("people", layers, selected='dpb_people."row"')
+    found = engine.rows(f'SELECT {names} FROM ({inner}) AS found ORDER BY "row"')  # noqa: S608
+    return dict(zip(made, map(list, zip(*found, strict=True)), strict=True))
+
+
+def cell(engine, place, kind=None):
+    return SqlCell(ENGINES[engine.dialect], "cell", place, kind)
+
+
+def edges_of(column):
+    if isinstance(column, dpb.Range):
+        return [0.1, 0.125, 0.5, 0.9, 1.0]
+    return list(range(1, len(column.values)))
+
+
+def wanted_level(column, cells):
+    points = column.points(as_objects(cells))
+    levels = np.searchsorted(edges_of(column), points, side="right")
+    return [
+        None if math.isnan(point) else level for point, level in zip(points, levels.tolist(), strict=True)
+    ]
+
+
+def near(column):
+    """Numbers at and next to the least numbers of levels."""
+    if not isinstance(column, dpb.Range):
+        return []
+    cuts = [first_reaching(edge, column.low, column.high) for edge in edges_of(column)]
+    cuts += [column.low, column.high]
+    return [float(np.nextafter(cut, cut + side)) if side else cut for cut in cuts for side in (-1, 0, 1)]
+
+
+def test_levels_of_texts(engine):
+    given = [None, *HOSTILE, *(repr(one) for column in COLUMNS.values() for one in near(column))]
+    given = engine.stored(given)
+    readings = {
+        name: lambda place, name=name: SqlLevels.of(COLUMNS[name], edges_of(COLUMNS[name]), name).reading(
+            cell(engine, place)
+        )
+        for name in COLUMNS
+    }
+    found = read(engine, readings, given)
+    for name, column in COLUMNS.items():
+        assert found[name] == wanted_level(column, given), name
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_levels_numbers_and_ids_of_typed_columns(engine, kind):
+    """A typed column is read as the library reads the values, with its type known or not."""
+    given = TYPED[kind]
+    own = [float(np.float32(one)) if kind == "real" and one is not None else one for one in given]
+    for declared in [kind] if kind == "real" else [kind, None]:
+        readings = {
+            name: lambda place, name=name: SqlLevels.of(COLUMNS[name], edges_of(COLUMNS[name]), name).reading(
+                cell(engine, place, declared)  # noqa: B023
+            )
+            for name in COLUMNS
+        }
+        readings["number"] = lambda place: cells.number_reading(cell(engine, place, declared))  # noqa: B023
+        found = read(engine, readings, given, kind)
+        for name, column in COLUMNS.items():
+            assert found[name] == wanted_level(column, own), (name, declared)
+        assert found["number"] == finite(own)
+    if kind in ("boolean", "date", "timestamp"):
+        with pytest.raises(InvalidParameter, match="has no ids"):
+            ids.id_reading(cell(engine, "", kind))
+    else:
+        found = read(engine, {"id": lambda place: ids.id_reading(cell(engine, place, kind))}, given, kind)
+        assert found["id"] == [ids.id_in(one) for one in own]
+
+
+def finite(cells):
+    numbers = [number_of(one) for one in cells]
+    return [one if math.isfinite(one) else None for one in numbers]
+
+
+def test_numbers_of_texts(engine):
+    given = engine.stored([None, *HOSTILE])
+    found = read(engine, {"number": lambda place: cells.number_reading(cell(engine, place))}, given)["number"]
+    wanted = [
+        one if one is None or abs(one) < 1e18 or "f" not in str(text).lower() else 1.2e18
+        for one, text in zip(finite(given), given, strict=True)
+    ]
+    assert found == wanted
+
+
+def test_codes_of_arms_and_actions(engine):
+    given = engine.stored([None, *HOSTILE, *map(repr, np.linspace(-0.1, 5.1, 521).tolist())])
+    given += ["3.0000019", "3.0000021", "2.9999981", "2.9999979", "4.5", "4.499999999999999"]
+    labels = {
+        "texts": ["north", "it's", "none"],
+        "numbers": [0.1, 30, -5],
+        "absent": ["NA", "41y", "7.5"],
+    }
+    readings = {
+        name: lambda place, own=own: SqlLevels.of_arms(Arms(own), "arm").reading(cell(engine, place))
+        for name, own in labels.items()
+    }
+    found = read(engine, readings, given)
+    for name, own in labels.items():
+        assert found[name] == [None if code < 0 else code for code in Arms(own).codes(given).tolist()], name
+    for column in (
+        dpb.Range(1, 5, steps=3),
+        dpb.Range(1, 5, steps=3, clip=True, missing=2),
+        dpb.Range(0, 0.7, steps=128),
+        Ordered([-5, 0.1, 30, 1e18]),
+        dpb.Categories(["north", "30", "none"], unknown="north"),
+    ):
+        actions = Actions(column)
+        made = {
+            str(between): next(iter(SqlLevels.of_actions(actions, between=between).values()))
+            for between in (False, True)
+        }
+        readings = {
+            between: lambda place, levels=levels: levels.reading(cell(engine, place))
+            for between, levels in made.items()
+        }
+        found = read(engine, readings, given)
+        for between in (False, True):
+            wanted = actions.located(as_objects(given), between=between).tolist()
+            assert found[str(between)] == [None if code < 0 else code for code in wanted], (column, between)
+
+
+def test_ids(engine):
+    given = engine.stored([None, *IDS, *HOSTILE])
+    found = read(engine, {"id": lambda place: ids.id_reading(cell(engine, place))}, given)["id"]
+    assert found == [ids.id_in(one) for one in given]
+    same = ["7", "007", "+7", "7.0", "7."]
+    assert {one for text, one in zip(given, found, strict=True) if text in same} == {"7"}
+
+
+def test_types_without_a_reading_are_refused():
+    for kind in (
+        "BLOB",
+        "bytea",
+        "INTEGER[]",
+        "STRUCT(a INTEGER)",
+        "MAP(VARCHAR, INTEGER)",
+        "interval",
+        "json",
+    ):
+        with pytest.raises(InvalidParameter, match="column 'age' has the type"):
+            SqlCell(ENGINES["duckdb"], "age", "", kind)
+    assert SqlCell(ENGINES["duckdb"], "age", "", "ENUM('a', 'b)')").kind == "text"
