@@ -40,7 +40,9 @@ from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import (
     GPSpec,
     GPSpecTuning,
+    PublishedArms,
     PublishedWeights,
+    ReadoutSpec,
     ReportCounts,
     Robust,
     SourceClient,
@@ -361,6 +363,20 @@ CASES: dict[str, Case] = {
         PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
     ),
     "Robust": Case(Robust, {"secret": bytes(32), "groups": 3, "surprise": 2.5}),
+    "ReadoutSpec": Case(
+        ReadoutSpec,
+        {
+            "target": TARGET,
+            "policy": PublishedArms(version=0, splits=(), arms=np.zeros(1, dtype=np.int64)),
+            "control": 0,
+            "privacy": LocalDP(epsilon=2.0),
+            "n_users": 1000,
+            "share": 0.5,
+            "reward_range": (0.0, 1.0),
+            "missing": 0.0,
+            "seed": 0,
+        },
+    ),
     "SourceSpec": Case(
         SourceSpec,
         {

@@ -5,8 +5,9 @@
 - `evaluation`: rewards of a policy, and the cost of privacy.
 - `compare(worlds, policies, ...)`: runs any policies in any worlds, and returns one tidy table; see
   `comparing`.
-- `plan(...)`: predicts the cost of privacy before any data is collected; `plan_readout(...)`: how wide the
-  interval of a comparison with a control group will be. See `planning`.
+- `plan(...)`: predicts the cost of privacy before any data is collected; `plan_readout(...)` and
+  `plan_local_readout(...)`: how wide the interval of a comparison with a control group will be. See
+  `planning`.
 - `study`: the runner of experiments. `people`: the study of a table of users. `plot`, `page`: the style of
   pictures and pages.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dpbandits.lab.comparing import compare
     from dpbandits.lab.planning.facts import Facts
     from dpbandits.lab.planning.planner import plan
-    from dpbandits.lab.planning.readouts import plan_readout
+    from dpbandits.lab.planning.readouts import plan_local_readout, plan_readout
     from dpbandits.lab.twins import twin
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "evaluation",
     "people",
     "plan",
+    "plan_local_readout",
     "plan_readout",
     "planning",
     "plot",
@@ -45,7 +47,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.lab.comparing": ("compare",),
         "dpbandits.lab.planning.facts": ("Facts",),
         "dpbandits.lab.planning.planner": ("plan",),
-        "dpbandits.lab.planning.readouts": ("plan_readout",),
+        "dpbandits.lab.planning.readouts": ("plan_local_readout", "plan_readout"),
         "dpbandits.lab.twins": ("twin",),
     },
 )

@@ -9,6 +9,7 @@ public contracts, stored as JSON. `Client` and `Server` work with both.
 - `Server` takes reports as bytes, has no entry point for raw data, and publishes `PublishedQuestions`,
   `PublishedArms` (learners of bins) or `PublishedWeights` (`GPSpec`). `DurableServer` writes every report to
   disk before it confirms it.
+- `ReadoutSpec` compares a published version with a control: did it work?
 - `ReportKey` adds a tag to reports, so that only clients with the key can send them. `Robust` bounds the
   effect of forged reports.
 - `ReportCounts` and `aggregate` count reports on any machine.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dpbandits.local.contract.gp_spec import GPSpec, GPSpecTuning, PublishedWeights
     from dpbandits.local.contract.grid import PublishedQuestions
     from dpbandits.local.contract.keys import ReportKey
+    from dpbandits.local.contract.readout import ReadoutSpec
     from dpbandits.local.contract.sources import SourceSpec
     from dpbandits.local.contract.spec import Spec, SpecTuning
     from dpbandits.local.device.client import Client, SourceClient
@@ -47,6 +49,7 @@ __all__ = [
     "PublishedArms",
     "PublishedQuestions",
     "PublishedWeights",
+    "ReadoutSpec",
     "ReportCounts",
     "ReportKey",
     "Robust",
@@ -65,6 +68,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.local.contract.keys": ("ReportKey",),
         "dpbandits.local.contract.grid": ("PublishedQuestions",),
         "dpbandits.local.contract.bins": ("PublishedArms",),
+        "dpbandits.local.contract.readout": ("ReadoutSpec",),
         "dpbandits.local.contract.sources": ("SourceSpec",),
         "dpbandits.local.contract.spec": ("Spec", "SpecTuning"),
         "dpbandits.local.device.client": ("Client", "SourceClient"),

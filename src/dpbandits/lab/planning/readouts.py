@@ -1,7 +1,8 @@
 """Width of the interval of a private readout, and the holdout that a width takes, before there is any data.
 
-The noise is the one that `GPBandit` would add: `BothNoises` divides the promise. The width follows from it in
-closed form (`models.readout.half_width`), so no world is simulated.
+`plan_readout` is for a policy with a trusted server. The noise is the one that `GPBandit` would add:
+`BothNoises` divides the promise. The width follows from it in closed form (`models.readout.half_width`), so
+no world is simulated. `plan_local_readout` is for reports of devices, whose noise is randomised response.
 """
 
 import json
@@ -22,8 +23,9 @@ from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import GaussianDP, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise
+from dpbandits.privacy.reports import RandomisedResponse
 
-__all__ = ["ReadoutPlan", "plan_readout"]
+__all__ = ["LocalReadoutPlan", "ReadoutPlan", "plan_local_readout", "plan_readout"]
 
 SHARES = tuple(percent / 100.0 for percent in range(1, 51))
 """Shares of a control group that are tried: all that `Control` allows, in steps of one percent."""
@@ -210,4 +212,105 @@ def plan_readout(
         unit=unit,
     )
     found.width(used.control.share)  # raises if no noise fits the promise
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalReadoutPlan:
+    """Forecast of the interval of policy minus control under a `local.ReadoutSpec`.
+
+    All widths are half widths, in units of the outcome.
+
+    Attributes:
+        users: Number of devices that report.
+        epsilon: Epsilon of the one report of each.
+        rate: Expected mean outcome, as a share of its range. As a device rounds its outcome to one bit, the
+            width follows from the mean alone.
+        share: Share of devices in the control group.
+        unit: Width of the outcome's range.
+        confidence: Confidence of the intervals.
+    """
+
+    users: int
+    epsilon: float
+    rate: float
+    share: float
+    unit: float
+    confidence: float
+
+    def _width(self, *, private: bool = True, always: bool = False) -> float:
+        bit = RandomisedResponse(n_cells=1, epsilon=self.epsilon)
+        p, q = map(float, bit.rates) if private else (1.0, 0.0)
+        return (self.unit / (p - q)) * half_width(
+            self.users,
+            share=self.share,
+            looks=4,  # without noise of the server they matter for `always` alone, which is narrowest there
+            policy_law=NoiseScales(),
+            control_law=NoiseScales(),
+            rate=q + (p - q) * self.rate,
+            always=always,
+            planned=False,
+            confidence=self.confidence,
+        )
+
+    @property
+    def half_width(self) -> float:
+        """Half width for a readout that is read once."""
+        return self._width()
+
+    @property
+    def always(self) -> float:
+        """Half width, at `users` reports, of the interval that may be read at any times."""
+        return self._width(always=True)
+
+    @property
+    def without_privacy(self) -> float:
+        """Half width if devices sent their rounded outcomes, for a readout that is read once."""
+        return self._width(private=False)
+
+    def needed(self, half_width: float) -> int:
+        """Return the number of devices that give this half width, for a readout that is read once."""
+        ratio = self.half_width / _checks.number(half_width, name="half_width")
+        return math.ceil(self.users * ratio**2)
+
+
+@worded
+def plan_local_readout(
+    *,
+    users: int,
+    epsilon: float,
+    rate: float,
+    share: float = 0.5,
+    reward_range: RewardRange | tuple[float, float] = (0, 1),
+    confidence: float = 0.95,
+) -> LocalReadoutPlan:
+    """Forecast how wide the interval of a `local.ReadoutSpec` will be, from public facts alone.
+
+    Args:
+        users: Number of devices that report.
+        epsilon: Epsilon of the one report of each.
+        rate: Expected mean outcome, as a share of its range in [0, 1).
+        share: Share of devices in the control group, in (0, 1).
+        reward_range: Public range of the outcome.
+        confidence: Confidence of the intervals.
+
+    Raises:
+        InvalidParameter: An argument is outside its range.
+
+    Example:
+        >>> found = plan_local_readout(users=100_000, epsilon=1, rate=0.1)
+        >>> round(found.half_width, 4), round(found.without_privacy, 4), found.needed(0.01)
+        (0.0125, 0.0037, 155299)
+    """
+    found = LocalReadoutPlan(
+        users=_checks.integer(users, name="users", minimum=1),
+        epsilon=_checks.number(epsilon, name="epsilon"),
+        rate=_checks.probability(rate, name="rate"),
+        share=_checks.probability(share, name="share"),
+        unit=RewardRange.of(reward_range).width,
+        confidence=_checks.probability(confidence, name="confidence"),
+    )
+    if not found.share:
+        raise InvalidParameter("share: expected a number above 0 and below 1")
+    RandomisedResponse(n_cells=1, epsilon=found.epsilon)  # refuses an epsilon that cannot hold
     return found

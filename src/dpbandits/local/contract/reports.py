@@ -50,6 +50,7 @@ __all__ = [
     "Records",
     "ReportProtocol",
     "Written",
+    "a_text",
     "check_points",
     "pack",
     "parse",
@@ -191,7 +192,7 @@ class Published(Seen, Configured):
         what = f"the JSON of a {cls.__name__}"
         an(spec, Contract, name="spec", pass_="the Spec or GPSpec that the version was published for")
         with reading(what, IncompatibleState):
-            _a_text(text)
+            a_text(text)
             config = json_object(text, what, IncompatibleState)
             if (config.pop("kind"), config.pop("spec")) != (cls.kind, spec.digest.hex()):
                 raise IncompatibleState("the version belongs to another spec: ask the server for both again")
@@ -244,7 +245,7 @@ class Written(Configured):
         """Rebuild a contract from the text of `to_json`. Raise IncompatibleState for any other text."""
         what = f"the JSON of a {cls.__name__}"
         with reading(what, IncompatibleState):
-            _a_text(text)
+            a_text(text)
             return cls.from_config(json_object(text, what, IncompatibleState))
 
 
@@ -261,13 +262,18 @@ class Contract(Written, ABC, Generic[PublishedT]):
 
     reward_range: RewardRange
     deadline: float
-    epsilons: Sequence[float]
+    epsilons: Sequence[float] = ()
     seed: int
 
     if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such(self, name, {"guarantee": "statement()"})
+
+    @property
+    def kinds(self) -> int:
+        """Number of kinds of report that a byte after the header tells apart; 0 if there is no such byte."""
+        return len(self.epsilons)
 
     @cached_property
     def digest(self) -> bytes:
@@ -314,6 +320,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
         publishes: Class of the published versions.
         window: Number of versions before the current one that are still accepted; None for all.
         reports_per_version: Number of reports after which a version is published; 0 if only calls publish.
+        most_reports: Largest number of reports of one client; None for as many as its budget covers.
         status: "enforced", or "simulated" for simulated noise.
         domain: Set that contains points of contexts, or candidates.
         menu: Columns and arms as clients read them; None if contexts are points.
@@ -323,6 +330,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
     publishes: type[PublishedT]
     window: int | None = None
     reports_per_version: int = 0
+    most_reports: int | None = None
     status: "Status" = "enforced"
     domain: Any
     menu: Any = None
@@ -359,6 +367,10 @@ class ReportProtocol(ABC, Generic[PublishedT]):
             InvalidParameter: `available` was passed for a spec without arms.
         """
 
+    def decide(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
+        """Return a choice that no report follows; arguments and errors are those of `choose`."""
+        return self.choose(published, context, privacy, available)
+
     @abstractmethod
     def label(self, arm: int) -> Any:
         """Return a client's answer for the arm number `arm`.
@@ -394,13 +406,14 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
-        """Return the mechanisms that check and add payloads on this version, one for each class of epsilon.
+        """Return the mechanisms that check and add payloads on this version, one for each kind of report.
 
         They implement `ReportMechanism`.
         """
 
 
-def _a_text(text: object) -> None:
+def a_text(text: object) -> None:
+    """Raise InvalidParameter unless a contract or a version came as text."""
     if not isinstance(text, str | bytes):
         raise InvalidParameter(f"a {type(text).__name__} came, expected the text that to_json() wrote")
 

@@ -507,13 +507,23 @@ class CellReports(ReportProtocol[PublishedArms]):
     def choose(
         self, published: PublishedArms, context: Any, privacy: LocalDP, available: Any = None
     ) -> Chosen:
-        """Return a client's choice. For a missing context it is the choice in the middle of the box.
+        """Return a client's choice, as `served` makes it.
 
-        If the published arm is not available, another arm is drawn, with the published probabilities if
-        there are any. The report is then drawn as for missing data, as the server counts a bin's report for
-        the published arm. A report does not reveal that this happened.
+        If the published arm is not available, the report is drawn as for missing data, as the server counts a
+        bin's report for the published arm. A report does not reveal that this happened.
         """
         published.lineage(self._spec)
+        choice = self.served(published, context, available)
+        report = self.mechanism_for(self.layout.n_cells(published), privacy.epsilon)
+        choice.about = (self.layout.asked(published, choice.about), report)
+        return choice
+
+    def served(self, published: PublishedArms, context: Any, available: Any) -> Chosen:
+        """Return what a version gives to a client, about its place. Nothing is checked.
+
+        For a missing context it is the choice in the middle of the box. If the published arm is not
+        available, another arm is drawn, with the published probabilities if there are any.
+        """
         point, clipped = self._point(context)
         low, high = self.domain.low, self.domain.high
         # The point lies in the box: no rounding can move it out of the unit cube.
@@ -526,19 +536,26 @@ class CellReports(ReportProtocol[PublishedArms]):
             arm = _drawn(chances)
         else:
             raise ProtocolError("the published version has no arms and no weights")
+        arm, unavailable = self.given(arm, chances, available)
+        return Chosen(
+            version=published.version,
+            arm=arm,
+            about=place,
+            missing=point is None,
+            clipped=clipped,
+            unavailable=unavailable,
+        )
+
+    def given(self, arm: int, chances: Any, available: Any) -> tuple[int, bool]:
+        """Return the arm, or another one drawn by `chances` (K,) if it is not available, and True then.
+
+        True is also returned if `available` cannot be read, which counts as all arms.
+        """
         mask = offered(available, self.arms, self.actions)
         if mask is not None and not mask[arm]:
             rest = np.where(mask, chances, 0.0)
             arm, mask = _drawn(rest if rest.any() else mask), None
-        report = self.mechanism_for(self.layout.n_cells(published), privacy.epsilon)
-        return Chosen(
-            version=published.version,
-            arm=arm,
-            about=(self.layout.asked(published, place), report),
-            missing=point is None,
-            clipped=clipped,
-            unavailable=mask is None,
-        )
+        return arm, mask is None
 
     def check(self, context: Any) -> None:
         """Check a context as `Contract.check` describes."""

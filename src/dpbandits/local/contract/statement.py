@@ -23,7 +23,7 @@ from dpbandits.privacy.sentences import (
     unchecked,
 )
 
-__all__ = ["gp_report_guarantee", "report_guarantee", "weakest"]
+__all__ = ["gp_report_guarantee", "readout_guarantee", "report_guarantee", "weakest"]
 
 _NAMES = {"auto": "signed ternary or k-ary"}
 
@@ -43,6 +43,11 @@ _MISSING = enforced(
     "An input that cannot be read or was not available, and a reward that never came, is replaced by a fixed "
     "input that does not depend on the user, under the same noise. An earlier choice is reported before the "
     "next.",
+)
+_EXACT = enforced(
+    "exact sampling",
+    "All draws have rational probabilities, made exactly from random 64-bit words, and the claimed ratio is "
+    "theirs.",
 )
 _BOUND = enforced(
     "bound to the spec", "The device's account and outbox are bound to the full digest of this spec."
@@ -110,20 +115,23 @@ def weakest(
     return replace(guarantee, status="simulated") if simulated else guarantee
 
 
-def _assumptions(exact: Assumption, lost: str, fixed: str) -> tuple[Assumption, ...]:
-    """Return the assumptions on which guarantees of both kinds of report rest.
+def _assumptions(
+    exact: Assumption, lost: str, fixed: str, missing: Assumption = _MISSING
+) -> tuple[Assumption, ...]:
+    """Return the assumptions on which guarantees of all kinds of report rest.
 
     Args:
         exact: property of the inputs or the noise that the software enforces.
         lost: largest loss of k reports.
         fixed: sentence on the parameters that were fixed without looking at the user's data.
+        missing: rule that replaces missing inputs.
     """
     budget = enforced(
         "device budget",
         "Another report is drawn only when the device's own ledger has budget for it; k reports "
         f"lose at most {lost} together.",
     )
-    kept = (exact, REPORT_STORED, budget, _ONCE, _BLIND, _MISSING, _BOUND)
+    kept = (exact, REPORT_STORED, budget, _ONCE, _BLIND, missing, _BOUND)
     parameters = unchecked("public parameters", fixed)
     return (*kept, _OWN_STORE, _RANDOM, parameters, _NOTHING_ELSE, _ON_TIME, _COMPUTING, _AUTHENTIC)
 
@@ -216,11 +224,7 @@ def report_guarantee(
         ),
         mechanisms=(record,),
         assumptions=_assumptions(
-            enforced(
-                "exact sampling",
-                "All draws have rational probabilities, made exactly from random 64-bit words, and the "
-                "claimed ratio is theirs.",
-            ),
+            _EXACT,
             "k epsilon",
             "Spec, epsilon and taking part were fixed without looking at context or reward.",
         ),
@@ -235,6 +239,66 @@ def report_guarantee(
             *(["A report names its class of epsilon in the open."] if classes else []),
         ),
         notes=tuple(notes),
+    )
+
+
+def readout_guarantee(
+    *, epsilon: float, exact: float, share: float, missing: float, weight: float
+) -> Guarantee:
+    """Return the guarantee of the one report under a `ReadoutSpec`.
+
+    Args:
+        epsilon: promised epsilon of the report.
+        exact: exact epsilon of randomised response, at most `epsilon`.
+        share: public share of devices in the control group.
+        missing: outcome that stands for a missing one.
+        weight: number of honest people whose reports have the effect of one forged report.
+    """
+    record = MechanismRecord(
+        name="one report of a readout",
+        law="randomised response over one bit, which is 1 with probability equal to the outcome's share of "
+        "its range; the group is not hidden",
+        scale=epsilon,
+        sensitivity=epsilon,
+        certificate=PureDP(epsilon=exact),
+        releases=1,
+        unit=LOG_RATIOS,
+    )
+    return Guarantee(
+        definition=LocalDP(epsilon=epsilon),
+        observers=(
+            protected_from("the server", "the report's bytes"),
+            protected_from("anyone on the wire or with access to the server", "the same"),
+            shown_to("the user's own device", f"context, arm and outcome; {_OWN_COUNTS}"),
+        ),
+        mechanisms=(record,),
+        assumptions=_assumptions(
+            _EXACT,
+            "k epsilon",
+            "Spec, epsilon, policy and taking part were fixed without looking at the user's data.",
+            enforced(
+                "missing outcomes replaced",
+                f"An outcome that never came or cannot be read counts as {missing:g} before the noise. So "
+                "the report hides whether there was one. The context and whether an arm was available do not "
+                "enter the report.",
+            ),
+        ),
+        theorem="The group is drawn by a coin that depends on no data. Given the group, any two outcomes, "
+        "missing or not, give each report with probabilities within exp(epsilon). This is the exact ratio of "
+        "the two rational probabilities of randomised response, rounded up. Everything that the server "
+        "computes from reports is post-processing.",
+        status="enforced",
+        certificate=PureDP(epsilon=epsilon),
+        limits=(
+            "A device sends one report. Reports under other specs, that of the policy included, lose their "
+            "own epsilon in addition.",
+            "Whoever sees the action may learn about the context: the rule that gives arms is public.",
+        ),
+        notes=(
+            f"A device is in the control group with probability {share:g}. Its report names the group in the "
+            "open.",
+            _weight(f"{_people(weight)} honest people of its group do on average"),
+        ),
     )
 
 

@@ -12,7 +12,7 @@ generator only, and no argument replaces it.
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
@@ -73,8 +73,8 @@ class Client(Held, Generic[PublishedT]):
     """One user's client: it chooses arms and makes private reports.
 
     Args:
-        spec: The public contract, `Spec` or `GPSpec`. The ledger account and the outbox are bound to it and
-            cannot be used for another spec.
+        spec: The public contract, `Spec`, `GPSpec` or `ReadoutSpec`. The ledger account and the outbox are
+            bound to it and cannot be used for another spec.
         privacy: The user's own guarantee, with one of the spec's `epsilons`, chosen without looking at
             context or reward; None for the spec's.
         outbox: Store of reports not yet sent; by default in memory. In production use a `FileOutbox` and the
@@ -89,8 +89,8 @@ class Client(Held, Generic[PublishedT]):
     and a retry returns the same bytes. A forked process is refused.
 
     Raises:
-        InvalidParameter: an argument is of another kind, or the account is open with other parameters or for
-            another spec.
+        InvalidParameter: an argument is of another kind, the budget allows more reports than a `ReadoutSpec`
+            takes, or the account is open with other parameters or for another spec.
         IncompatibleState: the outbox belongs to another spec.
 
     Example:
@@ -122,6 +122,11 @@ class Client(Held, Generic[PublishedT]):
         purse = MemoryLedger().account("local-reports") if account is None else account
         an(purse, Account, name="account", pass_='account=SQLiteLedger(path).account("reports")')
         total = exact(own.epsilon if budget is None else budget, name="budget")
+        most = spec.protocol.most_reports
+        if most is not None and total > most * exact(own.epsilon, name="epsilon"):
+            raise InvalidParameter(
+                f"budget: a {type(spec).__name__} takes {most} report of each device: leave budget= out"
+            )
         delta = exact(own.delta, name="delta")
         if budget is not None and delta:
             delta = delta * total / Decimal(str(own.epsilon))
@@ -175,7 +180,9 @@ class Client(Held, Generic[PublishedT]):
         must not depend on the user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
-        return self.spec.protocol.label(self._read(published, context, available).arm)
+        return self.spec.protocol.label(
+            self._read(self.spec.protocol.decide, published, context, available).arm
+        )
 
     @in_turn
     def choose(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
@@ -218,7 +225,7 @@ class Client(Held, Generic[PublishedT]):
         if self._last is not None:
             self._report(self._last, None)
             self._last = None
-        choice = self._read(published, context, available)
+        choice = self._read(self.spec.protocol.choose, published, context, available)
         self._last = _Open(choice)
         return choice
 
@@ -283,8 +290,10 @@ class Client(Held, Generic[PublishedT]):
         except BudgetExceeded as error:
             raise BudgetExceeded(f"{error}; {_SPENT}") from None
 
-    def _read(self, published: PublishedT, context: Any, available: Any) -> Chosen:
-        choice = self.spec.protocol.choose(published, context, self.privacy, available)
+    def _read(
+        self, choosing: Callable[..., Chosen], published: PublishedT, context: Any, available: Any
+    ) -> Chosen:
+        choice = choosing(published, context, self.privacy, available)
         self._counts["unavailable arms"] += choice.unavailable
         self._counts["missing contexts"] += choice.missing
         self._counts["clipped contexts"] += choice.clipped

@@ -1,17 +1,20 @@
-"""The learner of a source's server: fixed bins, uniform arms, and stored sums."""
+"""Learners that change no policy: that of a source's server, which stores sums, and that of a readout."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.learners.base import BinLearner, VersionSums
 from dpbandits.local.learners.evidence import SourceSums
 from dpbandits.privacy.reports import Moments
 
-__all__ = ["ExploreConstants", "ExploreRule"]
+__all__ = ["ExploreConstants", "ExploreRule", "FixedPolicy"]
 
 _MOMENTS = tuple(one.name for one in fields(Moments))
 
@@ -90,3 +93,38 @@ class ExploreRule(BinLearner):
             moments=Moments(**dict(zip(_MOMENTS, self._moments[0].tolist(), strict=True))),
             arm_hidden=bool(self._hidden),
         )
+
+
+class FixedPolicy:
+    """The learner of a readout, which publishes the policy of the contract once; see `Learner`.
+
+    The server keeps the counts of its one version, so there is nothing to learn or to store.
+    """
+
+    def publish(self, spec: Any, _version: int, _coins: Any) -> PublishedArms:
+        """Return the policy of the contract."""
+        policy: PublishedArms = spec.policy
+        return policy
+
+    def count(self, _spec: Any, _published: PublishedArms, _counted: Any) -> None:
+        """Raise ProtocolError, because the reports of a readout are read as they are counted."""
+        raise ProtocolError("the reports of a readout change no policy: use readout()")
+
+    def refine(self) -> None:
+        """Do nothing."""
+
+    def follow(self, _published: PublishedArms) -> None:
+        """Do nothing."""
+
+    def estimate(self, _spec: Any, _published: PublishedArms) -> PublishedArms:
+        """Raise ProtocolError, as a readout has no expected rewards of arms."""
+        raise ProtocolError("a readout has no law of rewards: use readout()")
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return no arrays."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raise IncompatibleState if there are arrays."""
+        if arrays:
+            raise IncompatibleState("the state belongs to another spec")

@@ -8,10 +8,11 @@ from dpbandits._calls import caller_level
 from dpbandits.domains import Arms, Box
 from dpbandits.errors import DPBanditsWarning, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.readout import ReadoutSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.columns import ColumnLearner
 from dpbandits.local.learners.elimination import EliminationRule
-from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.explore import ExploreRule, FixedPolicy
 from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.smooth import SmoothTreeRule
 from dpbandits.local.learners.transfer import TransferTree
@@ -41,8 +42,8 @@ LEARNERS: Mapping[str, Any] = {
 """Learners by name: first those for grids, then those for bins, last those for Gaussian processes."""
 
 
-def learner_for(spec: Spec | GPSpec) -> Any:
-    """Return a fresh `Learner` for the spec.
+def learner_for(spec: Spec | GPSpec | ReadoutSpec) -> Any:
+    """Return a fresh `Learner` for the spec. That of a readout learns nothing.
 
     Raises:
         InvalidParameter: the spec's constants are not those of its learner.
@@ -50,6 +51,8 @@ def learner_for(spec: Spec | GPSpec) -> Any:
     Warns:
         CoarseBins: the bins cannot separate all columns of the contexts.
     """
+    if isinstance(spec, ReadoutSpec):
+        return FixedPolicy()
     if isinstance(spec, Spec) and not spec.protocol.asks:
         _warn_if_coarse(spec)
     try:

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._dask import connected
-from dpbandits._reading import reading
+from dpbandits._reading import json_object, reading
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import ReportKey
+from dpbandits.local.contract.readout import read_spec
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records
-from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.counting import NO_NONCES, Absorbed, ReportCounts
 from dpbandits.local.server.nonces import Nonces
 from dpbandits.local.server.robust import Robust
@@ -146,16 +146,15 @@ def aggregate(
 
 
 def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], list[Any]]:
-    """Return a spec (`Spec` or `GPSpec`) and its published versions, from their JSON.
+    """Return a spec (`Spec`, `GPSpec` or `ReadoutSpec`) and its published versions, from their JSON.
 
     Raises:
         IncompatibleState: a text is not such JSON.
     """
-    kinds: dict[str, type[Spec] | type[GPSpec]] = {'"kind": "Spec"': Spec, '"kind": "GPSpec"': GPSpec}
-    kind = next((kind for name, kind in kinds.items() if name in spec), None)
-    if kind is None:
-        raise IncompatibleState("not the JSON of a Spec or GPSpec: pass what spec.to_json() wrote")
-    contract: Contract[Any] = kind.from_json(spec)
+    what = "the JSON of a Spec or GPSpec: pass what spec.to_json() wrote"
+    with reading(what, IncompatibleState):
+        kind = json_object(spec, what, IncompatibleState)["kind"]
+    contract: Contract[Any] = GPSpec.from_json(spec) if kind == GPSpec.config_type else read_spec(spec)
     return contract, [contract.protocol.publishes.from_json(version, contract) for version in published]
 
 

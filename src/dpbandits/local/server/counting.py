@@ -21,7 +21,6 @@ from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import TAG_BYTES, ReportKey
 from dpbandits.local.contract.reports import (
     DIGEST,
@@ -223,7 +222,7 @@ class ReportCounts(Generic[PublishedT]):
 
     Raises:
         InvalidParameter: `spec` is no spec, `published` holds no versions of its server, or `robust` was
-            passed for a `GPSpec`.
+            passed for another contract than a `Spec`.
         IncompatibleState: as in `open`.
 
     Example:
@@ -251,18 +250,18 @@ class ReportCounts(Generic[PublishedT]):
         robust: Robust | None = None,
     ) -> None:
         contract: object = spec
-        if not isinstance(contract, Spec | GPSpec):
+        if not isinstance(contract, Contract):
             raise InvalidParameter(f"spec: expected a Spec or a GPSpec, got {type(spec).__name__}")
         self._key = _checks.an(key, ReportKey, name="key", pass_="key=ReportKey(secret)", optional=True)
         _checks.an(robust, Robust, name="robust", pass_="robust=Robust(secret)", optional=True)
         if robust is not None and not isinstance(contract, Spec):
-            raise InvalidParameter("robust: expected None for a GPSpec, whose server sums vectors")
+            raise InvalidParameter(f"robust: expected None for a {type(spec).__name__}: only a Spec has it")
         self._robust, self._groups = robust, 1 if robust is None else robust.groups
         self.spec = spec
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
         self.seen = RecentNonces()
-        self._class_bytes = 1 if spec.epsilons else 0
-        self._classes = max(1, len(spec.epsilons))
+        self._class_bytes = 1 if spec.kinds else 0
+        self._classes = max(1, spec.kinds)
         self._head = bytes([spec.protocol.report_format]) + spec.digest
         with reading("published versions"):
             given = list(published)

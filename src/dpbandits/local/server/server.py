@@ -40,6 +40,7 @@ from dpbandits.state.release_log import ReleaseLog
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.sources import SourceSpec
+    from dpbandits.local.server.readout import LocalReadoutResult
     from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["Absorbed", "Server", "bins_spec"]
@@ -65,7 +66,7 @@ class Server(Held, Generic[PublishedT]):
     """The server of one spec: it counts reports, learns from them, and publishes versions.
 
     Args:
-        spec: The public contract, `Spec` or `GPSpec`.
+        spec: The public contract, `Spec`, `GPSpec` or `ReadoutSpec`.
         key: Key of the tags that reports must carry. Without a key, anybody who knows the spec can send
             reports. See `ReportKey`.
         least_open: Shortest time in seconds that a version stays open, a public number. A new version that
@@ -363,6 +364,26 @@ class Server(Held, Generic[PublishedT]):
             ProtocolError: the learner has no law of rewards: `eliminate`, `ma2025`, `explore`.
         """
         return self._learner.estimate(self.spec, self.current)
+
+    @in_turn
+    def readout(self, *, confidence: float = 0.95) -> "LocalReadoutResult":
+        """Return the answer of a readout from all reports so far. It changes nothing, and costs no privacy.
+
+        Args:
+            confidence: Confidence of the intervals.
+
+        Raises:
+            ProtocolError: the contract is no `ReadoutSpec`, or a group has no reports yet.
+        """
+        from dpbandits.local.contract.readout import ReadoutSpec
+        from dpbandits.local.server.readout import read_outcomes
+
+        if not isinstance(self.spec, ReadoutSpec):
+            raise ProtocolError("readout: expected the server of a ReadoutSpec")
+        version = self._counts.versions[0]
+        control, policy = (0 if sums is None else int(sums[0]) for sums in version.sums)
+        reports = version.n[0], version.n[1]
+        return read_outcomes(self.spec, reports, (control, policy), confidence=confidence)
 
     @in_turn
     def publish(self) -> PublishedT:

@@ -12,6 +12,7 @@ from dpbandits.models.readout.comparing import (
     ReadMetric,
     compare_groups,
     crossed,
+    plain_numbers,
 )
 from dpbandits.models.readout.segments import CellTable, ReadCell, segments
 from dpbandits.models.readout.sums import Group, Look, Metric, NoiseScales
@@ -30,5 +31,6 @@ __all__ = [
     "compare_groups",
     "crossed",
     "half_width",
+    "plain_numbers",
     "segments",
 ]

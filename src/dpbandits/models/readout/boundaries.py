@@ -25,7 +25,7 @@ from scipy.special import lambertw, ndtr, ndtri
 
 from dpbandits._typing import FloatArray
 
-__all__ = ["any_number_level", "planned_levels"]
+__all__ = ["TIGHTEST", "any_number_level", "planned_levels"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(128)
 """Nodes and weights of quadrature on [-1, 1]; boundaries are then exact to five digits."""
@@ -36,7 +36,7 @@ _GRID = 8.0
 _OCTAVES = 5.0
 """Powers of two by which a look's increment may differ from the first one's; quadrature needs a bound."""
 
-_TIGHTEST = 4.0
+TIGHTEST = 4.0
 """Number of looks of the first one's size at which the interval for any number of looks is narrowest."""
 
 
@@ -95,7 +95,7 @@ def any_number_level(increments: FloatArray, *, side: float) -> FloatArray:
     chance = 2.0 * side
     # the width is least where T/rho = x solves log(1 + x) = x - 2 log(1/chance)
     ratio = float(-lambertw(-(chance**2) / math.e, -1).real) - 1.0
-    rho = _TIGHTEST * increments[..., 0] / ratio
+    rho = TIGHTEST * increments[..., 0] / ratio
     total = increments.sum(-1)
     squared = (1.0 + rho / total) * (np.log1p(total / rho) - 2.0 * math.log(chance))
     return np.asarray(ndtr(-np.sqrt(squared)))

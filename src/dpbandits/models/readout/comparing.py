@@ -19,7 +19,7 @@ from dpbandits.models.readout.boundaries import any_number_level, planned_levels
 from dpbandits.models.readout.estimates import Contrast, Interval, Side
 from dpbandits.models.readout.sums import Group, Look, Metric
 
-__all__ = ["SAMPLE_RATIO_THRESHOLD", "ReadMetric", "Readings", "compare_groups", "crossed"]
+__all__ = ["SAMPLE_RATIO_THRESHOLD", "ReadMetric", "Readings", "compare_groups", "crossed", "plain_numbers"]
 
 SAMPLE_RATIO_THRESHOLD = 0.001
 """P-value of the sample-ratio check below which the groups cannot be compared as they are."""
@@ -86,15 +86,16 @@ class Readings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the readings as plain values for JSON; numbers that are not finite become None."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = plain_numbers(asdict(self))
         return plain
 
 
-def _plain(value: Any) -> Any:
+def plain_numbers(value: Any) -> Any:
+    """Return a value with tuples as lists, for JSON; numbers that are not finite become None."""
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: plain_numbers(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain_numbers(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
