@@ -2234,8 +2234,8 @@ MUTATIONS = (
         "a device that could not give the published arm reports of it, with another arm's reward",
         (
             "local/contract/spec.py",
-            "            unavailable=mask is None,",
-            "            unavailable=False,",
+            "        return arm, mask is None\n",
+            "        return arm, False\n",
         ),
         tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
     ),
@@ -2248,6 +2248,46 @@ MUTATIONS = (
             "if choice.missing or reward is None:",
         ),
         tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
+    ),
+    _bug(
+        "the bit of a readout in the clear",
+        "a device reports its outcome without randomised response",
+        (
+            "local/contract/readout.py",
+            "self.bit.encode(0, positive=exact)",
+            "bytes([int(not exact)])",
+        ),
+        tests="tests/local/test_readouts.py::test_every_report_has_the_same_law_within_epsilon_whatever_the_outcome",
+    ),
+    _bug(
+        "a missing outcome that does not count as the public one",
+        "groups that answer unequally often are compared as if they answered alike",
+        (
+            "local/contract/readout.py",
+            "outcome = self._spec.missing if reward is None else reward",
+            "outcome = bounds.low if reward is None else reward",
+        ),
+        tests="tests/local/test_readouts.py::test_every_report_has_the_same_law_within_epsilon_whatever_the_outcome",
+    ),
+    _bug(
+        "a group that depends on the context",
+        "a device reports in the open whether its context could be read",
+        (
+            "local/contract/readout.py",
+            "group = CONTROL if int(secure_words(1)[0]) < self._below else POLICY",
+            "group = CONTROL if int(secure_words(1)[0]) < self._below and context else POLICY",
+        ),
+        tests="tests/local/test_readouts.py::test_the_group_is_a_coin_and_depends_on_nothing_else",
+    ),
+    _bug(
+        "several reports of one device in a readout",
+        "a device is in both groups, and spends more than the statement says",
+        (
+            "local/contract/readout.py",
+            "window, reports_per_version, most_reports = 0, _NEVER, 1",
+            "window, reports_per_version = 0, _NEVER",
+        ),
+        tests="tests/local/test_readouts.py::test_a_device_sends_one_report_and_decides_by_the_policy_without_one",
     ),
     _bug(
         "features that every device computes for itself",
