@@ -25,8 +25,9 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
 )
-from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
 from dpbandits.central.logged.once import publish_once
+from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import AlreadyTold, DPBanditsError, IncompatibleState, InvalidParameter
 from dpbandits.local import Client, DurableServer, FileOutbox, GPSpec, MemoryOutbox, Server, Spec

@@ -22,7 +22,8 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
 )
-from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
+from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.tables import table_from_toml
 from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec

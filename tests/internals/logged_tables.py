@@ -25,7 +25,7 @@ def raw(policy):
 
 def parts(policy, vector):
     """Sums (arms, entries), and the counts of every table, of such a vector (size,)."""
-    sums, counts = mechanism(policy)._places
+    sums, counts = mechanism(policy).summed
     ends = mechanism(policy).n_rows * sums.n_cells
     one = mechanism(policy)
     tables = np.split(vector[ends + one.n_alone + one.n_weighed :], np.cumsum(counts.cells)[:-1])

@@ -1189,7 +1189,7 @@ MUTATIONS = (
         "a manifest that nobody reads",
         "predict: a function goes under another release's statement",
         (
-            "central/logged/logged_table.py",
+            "central/logged/published_table.py",
             "if _manifest(files) != manifest:",
             "if not files:",
         ),
@@ -2011,8 +2011,8 @@ MUTATIONS = (
         "the release adds rewards that were cut at the caps of answers",
         (
             "central/logged/policy.py",
-            "self._drawn = mechanism.release(self._shard.cells.sums[-1])",
-            "self._drawn = mechanism.release(self._shard.cells.sums[0])",
+            "return self.publish_sums(self._shard.cells.sums[-1])",
+            "return self.publish_sums(self._shard.cells.sums[0])",
         ),
         tests="tests/central/logged/test_policy.py::test_each_use_has_caps_of_its_own",
     ),
@@ -3591,8 +3591,8 @@ MUTATIONS = (
         "an account pays for Gaussian noise where Laplace noise was drawn, whose loss adds up to more",
         (
             "central/logged/logged_table.py",
-            'if self.release_under(privacy) == "features":',
-            "if privacy.delta:",
+            'if self.release_under(privacy) == "features":\n            return cost_of_publishing',
+            "if privacy.delta:\n            return cost_of_publishing",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables",
     ),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpbandits.central.logged.calibration import ExpectedError
     from dpbandits.central.logged.contexts import ContextLaw
     from dpbandits.central.logged.evaluation import PrivateValue, PrivateValues
-    from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
+    from dpbandits.central.logged.logged_table import LoggedTable
     from dpbandits.central.logged.once import evaluate, publish_once
     from dpbandits.central.logged.policy import Answer, ExploreThenCommit, ExploreTuning
     from dpbandits.central.logged.rows import Shard
@@ -70,7 +70,8 @@ __getattr__, __dir__ = lazy(
     {
         "dpbandits.central.logged.calibration": ("ExpectedError",),
         "dpbandits.central.logged.contexts": ("ContextLaw",),
-        "dpbandits.central.logged.logged_table": ("LoggedTable", "PublishedTable"),
+        "dpbandits.central.logged.logged_table": ("LoggedTable",),
+        "dpbandits.central.logged.published_table": ("PublishedTable",),
         "dpbandits.central.logged.evaluation": ("PrivateValue", "PrivateValues"),
         "dpbandits.central.logged.once": ("evaluate", "publish_once"),
         "dpbandits.central.logged.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),

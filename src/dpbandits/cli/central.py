@@ -33,7 +33,8 @@ from dpbandits.errors import InvalidData, InvalidParameter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
+    from dpbandits.central.logged.logged_table import LoggedTable
+    from dpbandits.central.logged.published_table import PublishedTable
     from dpbandits.central.published_function import PublishedPosterior
     from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables import Actions
@@ -320,7 +321,7 @@ def predict(
     """Print each row's best action as CSV, with its expected reward and standard deviation."""
     import numpy as np
 
-    from dpbandits.central.logged.logged_table import PublishedTable
+    from dpbandits.central.logged.published_table import PublishedTable
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
@@ -462,7 +463,8 @@ def evaluate(
     """
     import numpy as np
 
-    from dpbandits.central.logged.logged_table import LogColumns, PublishedTable
+    from dpbandits.central.logged.logged_table import LogColumns
+    from dpbandits.central.logged.published_table import PublishedTable
     from dpbandits.lab.evaluation import BANNER
     from dpbandits.lab.evaluation.policy_value import policy_value
     from dpbandits.privacy.definitions import JointDP

@@ -13,8 +13,9 @@ import dpbandits as dpb
 from dpbandits.budget import cost_of_guarantee
 from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
 from dpbandits.central.logged import tables
-from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
+from dpbandits.central.logged.logged_table import LoggedTable
 from dpbandits.central.logged.once import publish_once
+from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.privacy.calibration import gaussian_mu, rounding_distance

@@ -5,13 +5,9 @@ import pytest
 
 from dpbandits import _checks
 from dpbandits.budget import MemoryLedger, cost_of_guarantee
-from dpbandits.central.logged.logged_table import (
-    LogColumns,
-    LoggedTable,
-    PublishedTable,
-    cost_of_publishing,
-)
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, cost_of_publishing
 from dpbandits.central.logged.once import publish_once
+from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.policy.bookkeeping import UserCounts
 from dpbandits.privacy import JointDP

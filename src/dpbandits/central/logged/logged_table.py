@@ -11,25 +11,20 @@ There are three ways to code a table:
 which charges a ledger and publishes once.
 """
 
-import hashlib
-import json
-import os
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._calls import worded
-from dpbandits._cells import UNREADABLE, array_of, as_objects, cell_value, numbers_of
+from dpbandits._cells import UNREADABLE, array_of, as_objects, cell_value
 from dpbandits._checks import an, contents, number, one_of
-from dpbandits._reading import json_object, reading
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.budget import Cost, cost_of, cost_of_guarantee
 from dpbandits.central.logged.action_tables import Logged
 from dpbandits.central.logged.calibration import Budget
@@ -44,25 +39,25 @@ from dpbandits.central.logged.people import (
     people_kernel,
     people_menu,
 )
+from dpbandits.central.logged.plan import CodedRows, OrderKey, SumsPlan
 from dpbandits.central.logged.policy import (
     ExploreThenCommit,
     ExploreTuning,
     ReleaseName,
     release_for,
 )
+from dpbandits.central.logged.published_table import PublishedTable, coded_by_value, numbers_by_value
 from dpbandits.central.logged.rows import digest_of_rows
-from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features.people import LENGTHSCALE
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
-from dpbandits.models.measures import CellMeasure, IntervalAxis
+from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.privacy.sentences import unchecked
-from dpbandits.state.files import replace_durably, write_folder
 from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Column
@@ -76,9 +71,7 @@ __all__ = [
     "READ_ARMS",
     "LogColumns",
     "LoggedTable",
-    "PublishedTable",
     "cost_of_publishing",
-    "is_taken",
 ]
 
 HISTOGRAM_SHARE = 0.2
@@ -106,10 +99,7 @@ UNSAID_COLUMNS = (
 _DRAWN, _PAID = "arm", "reward"
 """Names of the columns of arms and rewards in a log simulated from a table with the reward of every arm."""
 
-_COLUMNS = "columns.json"
-_MANIFEST = "manifest.json"
-_FILES = {"columns.json", "guarantee.txt", "policy.json"}
-_FILES_OF_CELLS = {*_FILES, *PublishedCells.arrays}
+_KEY_BYTES = 32
 
 Bounds = tuple[float, float]
 
@@ -470,11 +460,11 @@ class LoggedTable:
                 f"and the reward's; or {contexts + 2} if it is a number, its own before the reward's"
             )
         if len(bounds) == contexts + 1:
-            cells = _by_values(table[columns.action])
+            cells = coded_by_value(table[columns.action])
             names = _arm_names(cells, arms)
             actions = cells.spread(Arms(names).codes(cells.values))
         else:
-            names, actions = None, _numbers(table[columns.action])
+            names, actions = None, numbers_by_value(table[columns.action])
         ranges = bounds[: len(columns.contexts)]
         named = zip(columns.contexts, ranges, strict=True)
         if names is None:
@@ -527,9 +517,35 @@ class LoggedTable:
     def unsafe_left_out(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None
     ) -> dict[str, int]:
-        """Return raw numbers of rows that will contribute zero; see `Shard.unsafe_rehearse`."""
+        """Return raw numbers of rows that will contribute zero; see `Shard.unsafe_rehearse`.
+
+        Of a user's rows beyond the limit, the unreadable ones and the readable ones are not told apart.
+        """
         policy = self._policy(privacy, None, bound, horizon)
-        return policy.shard().unsafe_rehearse(**self._rows_for(policy))
+        if self.release_under(privacy) == "features":
+            return policy.shard().unsafe_rehearse(**self._rows_for(policy))
+        _, coded, kept = self._counted(policy, secrets.token_bytes(_KEY_BYTES))
+        return {"unreadable": int((kept & ~coded.readable).sum()), "surplus": int((~kept).sum())}
+
+    def _counted(self, policy: ExploreThenCommit, key: bytes) -> tuple[SumsPlan, CodedRows, BoolArray]:
+        """Return the tables that are needed, the coded rows, and a mask (n,) of the rows that count."""
+        plan = SumsPlan.of(policy.calibration.release, user_ids=policy.user_ids)
+        rows = self._rows_for(policy)
+        users, given = rows.pop("users"), len(rows["rewards"])
+        coded = CodedRows.of(*policy.unsafe_rules.coded(**rows))
+        owners = np.zeros(given, dtype=np.int64) if users is None else users.numbers
+        return plan, coded, plan.kept(coded, owners, OrderKey.of(key))
+
+    def unsafe_sums(
+        self, privacy: JointDP, *, horizon: int, key: bytes, bound: float | None = None
+    ) -> IntArray:
+        """Return the raw sums from which `publish` releases marginal tables; see `SumsPlan.summed`.
+
+        Args:
+            privacy, horizon, bound, key: As for `publish`.
+        """
+        plan, coded, kept = self._counted(self._policy(privacy, None, bound, horizon), key)
+        return plan.summed(coded, kept)
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Return a digest, under a secret key, of all rows, their weights and the arguments of `publish`.
@@ -558,18 +574,20 @@ class LoggedTable:
         horizon: int,
         bound: float | None = None,
         uniform_contexts: bool = False,
+        key: bytes | None = None,
     ) -> "PublishedTable":
         """Spend the promised epsilon and delta, and return the function; every call spends them again.
 
         Args:
             privacy: Total promise, including the law of contexts; delta above 0, except for marginal tables.
             horizon: Public largest number of rows that count, chosen without looking at the table.
-                Calibration depends on the horizon, and not on the number of rows. In a longer table only the
-                first rows count.
+                Calibration depends on the horizon, and not on the number of rows. All rows of a longer table
+                count in marginal tables, and only the first ones in features.
             bound: Clipping bound of a weighted reward's distance from the middle of the range. Default: half
                 the width of the range, or `WEIGHTED_BOUND` times that for marginal tables with propensities.
             uniform_contexts: True to spend nothing on the law of contexts and declare it uniform; only for
                 features.
+            key: Secret of the order in which a user's rows count in marginal tables, at random by default.
         """
         marginals = self.covered(privacy, uniform_contexts=uniform_contexts) == "marginals"
         law = None if marginals else ContextLaw(self.context_cells)
@@ -584,8 +602,14 @@ class LoggedTable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
             policy = self._policy(privacy, law, bound, horizon)
-        policy.learn(**self._rows_for(policy))
-        function = policy.publish()
+        if marginals and not len(self.rows["rewards"]):  # the number of rows is public
+            raise ProtocolError("publish: the table has no rows, so the release would be noise")
+        if marginals:
+            plan, coded, kept = self._counted(policy, key or secrets.token_bytes(_KEY_BYTES))
+            function = policy.publish_sums(plan.summed(coded, kept))
+        else:
+            policy.learn(**self._rows_for(policy))
+            function = policy.publish()
         if self.arms_were_read:
             function = function.resting_on(READ_ARMS)
         if self.menu is not None and not marginals:
@@ -629,7 +653,7 @@ class LoggedTable:
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
         """Return the arguments of `learn`: contexts and arms if the policy has the menu, else cells."""
-        return self._rows if policy.menu is None else self._rows | self.people
+        return self._rows | ({} if policy.menu is None else self.people)
 
     def _policy(
         self,
@@ -672,203 +696,6 @@ class LoggedTable:
         )
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """Published function with the names in the table from which it was learned; all of it is public.
-
-    Attributes:
-        function: Function over actions and contexts.
-        contexts: Names of context columns.
-        action: Name of the action column; None if a grid of actions has its own columns.
-        reward: Name of the reward column.
-        arms: Names of arms, or None if actions are numbers.
-    """
-
-    function: PublishedFunction
-    contexts: list[str]
-    action: str | None
-    reward: str
-    arms: list[str] | None
-
-    @property
-    def action_names(self) -> list[str]:
-        """Names of all actions as they are shown."""
-        if self.arms or not isinstance(self.function, PublishedCells):
-            return self.arms or []
-        return [f"{point:g}" for point in self.function.actions.points[:, 0]]
-
-    @property
-    def grid(self) -> Actions | None:
-        """Grid of actions; None for arms, and for actions in cells."""
-        return None if self.function.menu is None else self.function.menu.actions
-
-    @property
-    def action_kinds(self) -> dict[str, type]:
-        """Types of the action columns, by name."""
-        if self.grid is not None:
-            return {name: column.kind for name, column in self.grid.schema.columns.items()}
-        arms = self.function.menu is not None or self.arms is not None
-        kind = type(self.function.arms[0]) if self.function.menu is not None else str if arms else float
-        return {} if self.action is None else {self.action: kind}
-
-    @property
-    def kinds(self) -> dict[str, type]:
-        """Types of all context columns, by name."""
-        menu = self.function.menu
-        if menu is None:
-            return dict.fromkeys(self.contexts, float)
-        return {name: column.kind for name, column in menu.contexts.columns.items()}
-
-    @property
-    def gaps(self) -> list[str]:
-        """Names of context columns that define a substitute for missing values."""
-        columns = {} if self.function.menu is None else self.function.menu.contexts.columns
-        return [name for name, column in columns.items() if column.missing is not None]
-
-    @property
-    def words(self) -> dict[str, Set[str]]:
-        """Texts by column that are valid values there, although elsewhere they mean a missing value."""
-        columns = {} if self.function.menu is None else self.function.menu.contexts.columns
-        known: dict[str, Set[str]] = {name: column.words for name, column in columns.items()}
-        if self.grid is not None:
-            return known | {name: column.words for name, column in self.grid.schema.columns.items()}
-        return known if self.action is None else {**known, self.action: frozenset(self.arms or ())}
-
-    def context_rows(self, table: Mapping[str, ArrayLike | Coded], *, clip: bool = False) -> Any:
-        """Return contexts of a table as the function takes them: an array (n, d), or columns with a menu.
-
-        With `clip`, values outside their bounds are clipped, as in learning with `clip`. With a menu, the
-        schema determines which values are clipped.
-        """
-        if self.function.menu is not None:
-            return {name: table[name] for name in self.contexts}
-        rows = np.column_stack([numbers_of(table[name]) for name in self.contexts])
-        if not clip or not isinstance(self.function, PublishedCells):
-            return rows
-        ends = [axis.edges[[0, -1]] for axis in self.function.contexts.axes if isinstance(axis, IntervalAxis)]
-        low, high = np.transpose(ends)
-        return np.asarray(np.clip(rows, low, high))
-
-    def action_cells(self, table: Mapping[str, ArrayLike | Coded], *, between: bool = False) -> IntArray:
-        """Return the numbers (n,) of the actions in a table.
-
-        Args:
-            table: Columns by name.
-            between: True if numbers between the steps of a grid count as the nearer step.
-
-        Raises:
-            InvalidData: An action is not known.
-        """
-        if self.grid is not None:
-            coded = self.grid.located({name: table[name] for name in self.action_kinds}, between=between)
-            if (coded < 0).any():
-                named = list(self.action_kinds)
-                raise InvalidData(f"the log has actions in {named} that are no step, or outside the range")
-            return coded
-        if self.action is None:  # only with a grid; for type checkers
-            raise InvalidData("the function has no action column")
-        if self.function.menu is not None:
-            coded = self.function.menu.cells(table[self.action])
-            if (coded < 0).any():
-                raise InvalidData(
-                    f"the action column holds values other than the {len(self.action_names)} arms"
-                )
-            return coded
-        if self.arms is not None:
-            cells = _by_values(table[self.action])
-            coded = cells.spread(Arms(self.arms).codes(cells.values))
-            if (coded < 0).any():
-                raise InvalidData(f"the action column holds values other than the {len(self.arms)} arms")
-            return coded
-        if not isinstance(self.function, PublishedCells):  # a menu was handled above; for type checkers
-            raise InvalidData("the function has arms and no other actions")
-        return self.function.actions.locate(_numbers(table[self.action]), name="actions")
-
-    def to_files(self) -> dict[str, bytes]:
-        """Return the function's files, `columns.json`, and `manifest.json` with the digests of all."""
-        names = {"context": self.contexts, "action": self.action, "arms": self.arms, "reward": self.reward}
-        files = {**self.function.to_files(), _COLUMNS: f"{json.dumps(names)}\n".encode()}
-        return {**files, _MANIFEST: _manifest(files)}
-
-    @property
-    def release_id(self) -> str:
-        """Digest of the manifest, which depends on every file."""
-        return hashlib.sha256(self.to_files()[_MANIFEST]).hexdigest()
-
-    def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the files of `to_files()` to a new folder, durably; a failure leaves no folder.
-
-        Raises:
-            InvalidParameter: The path already exists.
-        """
-        folder = Path(directory).resolve()
-        if is_taken(folder):
-            raise InvalidParameter(
-                "the folder exists already, and a release is never overwritten: name another folder"
-            )
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
-        write_folder(staged, self.to_files())
-        replace_durably(staged, folder)
-
-    @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> "PublishedTable":
-        """Read a folder that `save` wrote.
-
-        Raises:
-            CorruptState: Files are damaged or come from several releases, or the names are missing.
-        """
-        folder = Path(directory)
-        try:
-            manifest = (folder / _MANIFEST).read_bytes()
-            with reading(_MANIFEST, CorruptState):
-                listed = json_object(manifest.decode(), _MANIFEST, CorruptState)["files"]
-                if set(listed) not in (_FILES, _FILES_OF_CELLS):
-                    raise CorruptState(f"{_MANIFEST} in the policy's folder is damaged")
-            files = {name: (folder / name).read_bytes() for name in sorted(listed)}
-        except FileNotFoundError as error:
-            name = Path(error.filename).name
-            raise CorruptState(
-                f"the policy's folder {folder.name} lacks {name}: expected a folder written by learn"
-            ) from None
-        except NotADirectoryError:
-            raise CorruptState(f"{folder.name} is a file: expected a folder written by learn") from None
-        if _manifest(files) != manifest:
-            raise CorruptState(
-                "the policy's files do not belong to one release: a file was changed or replaced"
-            )
-        function = PublishedFunction.from_files(files)
-        if isinstance(function, PublishedCells) != (set(files) == _FILES_OF_CELLS):
-            raise CorruptState("the policy's folder holds another kind of function than learn writes")
-        with reading(_COLUMNS, CorruptState):
-            names = json_object(files[_COLUMNS].decode(), _COLUMNS, CorruptState)
-            contexts, arms, action = _texts(names["context"]), names["arms"], names["action"]
-            (reward,) = _texts([names["reward"]])
-            if action is not None:
-                (action,) = _texts([action])
-            read = cls(function, contexts, action, reward, None if arms is None else _texts(arms))
-        if not read._names_fit():
-            raise CorruptState(f"{_COLUMNS} names other columns or arms than the function has")
-        return read
-
-    def _names_fit(self) -> bool:
-        """Return True if every context and every arm has its own name."""
-        columns = [*self.contexts, *self.action_kinds, self.reward]
-        function, menu = self.function, self.function.menu
-        if isinstance(function, PublishedCells):
-            axes, actions = function.contexts.axes, function.actions
-            labels = [str(code) for code in range(actions.size)] if self.arms is None else self.arms
-            fit = (len(labels), actions.dim) == (actions.size, 1)
-            if menu is None:
-                fit &= len(self.contexts) == len(axes) and all(isinstance(one, IntervalAxis) for one in axes)
-        else:
-            labels, fit = self.arms or [], menu is not None
-        fit &= (self.action is None) == (self.grid is not None)
-        if menu is not None:
-            fit &= (tuple(self.contexts), tuple(labels)) == (menu.contexts.names, menu.arms.names)
-        return fit and len(set(columns)) == len(columns) and len(labels) == len(set(labels))
-
-
 def _columns_of(
     menu: Menu,
     *,
@@ -909,41 +736,6 @@ def _columns_of(
         actions=menu.actions.schema.names,
     )
     return columns, logged
-
-
-def is_taken(folder: Path) -> bool:
-    """Return True if the path exists and is not an empty folder."""
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-
-
-def _manifest(files: Mapping[str, bytes]) -> bytes:
-    listed = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    return f"{json.dumps({'format': 1, 'files': listed}, indent=1)}\n".encode()
-
-
-def _texts(values: object) -> list[str]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError
-    return values
-
-
-def _by_values(column: ArrayLike | Coded) -> Coded:
-    """Return a column coded by its distinct values; equal values may be spelled differently."""
-    if isinstance(column, Coded):
-        return column
-    cells = array_of(column, flat=True).astype(np.object_).tolist()
-    if not set(map(type, cells)) <= {str, type(None)}:
-        return Coded(np.arange(len(cells)), as_objects(cells))
-    places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-    codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
-    return Coded(codes, as_objects(list(places)))
-
-
-def _numbers(column: ArrayLike | Coded) -> FloatArray:
-    """Return cells (n,) as numbers (`numbers_of`); each distinct text is converted once."""
-    if isinstance(column, Coded):
-        return column.spread(numbers_of(column.values))
-    return numbers_of(array_of(column, flat=True))
 
 
 def _ids(column: ArrayLike | Coded | Owners) -> Coded | Owners | list[Any]:

@@ -38,11 +38,8 @@ from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
 from dpbandits.budget import Account, Cost
 from dpbandits.central.logged.evaluation import Evaluation, Method, PrivateValues
-from dpbandits.central.logged.logged_table import (
-    LoggedTable,
-    PublishedTable,
-    is_taken,
-)
+from dpbandits.central.logged.logged_table import LoggedTable
+from dpbandits.central.logged.published_table import PublishedTable, is_taken
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
@@ -85,7 +82,7 @@ class Work(Generic[R]):
         purpose: Word with which the charge's id begins.
         fingerprint: Function from a secret key to a digest of data and arguments.
         cost: Function that returns the cost of `draw`.
-        draw: Function that draws noise and returns the release.
+        draw: Function that draws noise and returns the release, from the run's secret key.
         load: Function that reads a folder which holds `to_files()` of a release.
         witnessed: Function that changes the guarantee of a release by another function.
     """
@@ -93,7 +90,7 @@ class Work(Generic[R]):
     purpose: str
     fingerprint: Callable[[bytes], str]
     cost: Callable[[], Cost]
-    draw: Callable[[], R]
+    draw: Callable[[bytes], R]
     load: Callable[[Path], R]
     witnessed: Callable[[R, Callable[[Guarantee], Guarantee]], R]
 
@@ -132,7 +129,7 @@ def publish_once(
         purpose="learn",
         fingerprint=lambda key: log.fingerprint(key, privacy, **told),
         cost=lambda: log.cost(privacy, **options),
-        draw=lambda: log.publish(privacy, **options),
+        draw=lambda key: log.publish(privacy, key=key, **options),
         load=PublishedTable.load,
         witnessed=lambda table, change: replace(
             table, function=table.function.under(change(table.function.guarantee))
@@ -195,7 +192,7 @@ def evaluate(
         purpose="evaluate",
         fingerprint=lambda key: work.fingerprint(key, account=account_name),
         cost=work.cost,
-        draw=work.release,
+        draw=lambda _: work.release(),
         load=PrivateValues.load,
         witnessed=lambda values, change: values.under(change(values.guarantee)),
     )
@@ -238,7 +235,7 @@ def released_once(work: Work[R], directory: str | PathLike[str], *, account: Acc
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise
             shutil.rmtree(staged, ignore_errors=True)
-            released = work.draw()
+            released = work.draw(bytes.fromhex(run.key))
             if ledger is not None:
                 released = work.witnessed(released, _witnessed)
             write_folder(staged, released.to_files())

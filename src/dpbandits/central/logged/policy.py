@@ -29,7 +29,7 @@ from dpbandits import _checks
 from dpbandits._calls import caller_level, worded
 from dpbandits._config import Configured
 from dpbandits._threads import one_thread
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.budget import Cost, cost_of, together
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.foresight import FLAT_POINTS, flat_column
@@ -56,7 +56,7 @@ from dpbandits.central.logged.rows import (
     one_row,
     reference_of,
 )
-from dpbandits.central.logged.sums import MOST_ROUNDS
+from dpbandits.central.logged.sums import MOST_ROUNDS, MOST_ROWS
 from dpbandits.central.logged.tables import TableCalibration, TableRelease, TableRules
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
@@ -237,8 +237,8 @@ class ExploreThenCommit(KeptPolicy):
             effects and interactions. Features (`ExploreTuning.release`) then assume that similar contexts
             have similar rewards, and that arms share little.
         reward_range: Public range (low, high).
-        horizon: Public largest number T of rows that count. Fewer rows bias predictions towards the
-            reference, and rows beyond it are dropped.
+        horizon: Public largest number T of rows that count, at most 2^42 for marginal tables and 2^24 for
+            features. Fewer rows bias predictions towards the reference, and rows beyond it are dropped.
         privacy: Total promise; one user has at most `rounds_per_user` rows.
         tuning: Further settings, such as the division of epsilon; see `ExploreTuning`.
         **options: See `PolicyOptions`. Each answer and the release are charged before noise is drawn. `seed`
@@ -310,8 +310,9 @@ class ExploreThenCommit(KeptPolicy):
         tuning = replace(tuning, release=kind)
         logged = _logged(self.menu, tuning)
         rows = _checks.integer(horizon, name="horizon")
-        if rows > MOST_ROUNDS:
-            raise InvalidParameter(f"horizon: integer sums are exact up to {MOST_ROUNDS} rows, got {rows}")
+        most = MOST_ROWS if kind == "marginals" else MOST_ROUNDS
+        if rows > most:
+            raise InvalidParameter(f"horizon: sums for {kind} are exact up to {most} rows, got {rows}")
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
         centre, widest = reference_of(tuning.reference, self.reward_range)
         if logged in ("propensities", "densities"):
@@ -597,17 +598,26 @@ class ExploreThenCommit(KeptPolicy):
             BudgetExceeded: No part of epsilon is reserved for publishing.
             ProtocolError: There are no rows yet; nothing was spent.
         """
-        mechanism = self.calibration.release
-        if mechanism is None:
+        if self.calibration.release is None:
             raise BudgetExceeded("publish: no epsilon is reserved: build with delta > 0 and publish_epsilon")
+        if self._drawn is None and self._released is None and not self._shard.rows_brought:
+            raise ProtocolError(  # the number of rows is public
+                "publish: no rows were learned yet, so the release would be noise: call learn first"
+            )
+        return self.publish_sums(self._shard.cells.sums[-1])
+
+    @in_turn
+    def publish_sums(self, sums: IntArray) -> Any:
+        """Return what `publish` returns, from integer sums (size,) that were added up elsewhere.
+
+        Args:
+            sums: Raw entries of all tables, by the rules of this policy; see `SumsPlan.summed`.
+        """
+        mechanism = self.calibration.release
         if self._released is None:
             if self._drawn is None:  # noise is not drawn again if post-processing fails
-                if not self._shard.rows_brought:  # the number of rows is public
-                    raise ProtocolError(
-                        "publish: no rows were learned yet, so the release would be noise: call learn first"
-                    )
                 self._spend("release", 0)
-                self._drawn = mechanism.release(self._shard.cells.sums[-1])
+                self._drawn = mechanism.release(sums)
             with one_thread():
                 self._released = mechanism.learned(
                     self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound

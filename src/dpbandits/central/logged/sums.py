@@ -16,6 +16,7 @@ from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, Inval
 __all__ = [
     "MOST_CELLS",
     "MOST_ROUNDS",
+    "MOST_ROWS",
     "REWARD_UNIT",
     "WEIGHT_BITS",
     "RewardSums",
@@ -32,7 +33,14 @@ WEIGHT_BITS = 18
 """Number of bits to which influences and features are rounded."""
 
 MOST_ROUNDS = 2**24
-"""Largest number of rows; sums of this many rewards times weights fit into int64."""
+"""Largest number of rows for features.
+
+A sum of this many rewards of at most 2^20, times weights of at most 2^18, is at most 2^62 in size. So int64
+holds it, and noise on it.
+"""
+
+MOST_ROWS = 2**42
+"""Largest number of rows for marginal tables: a sum of this many rewards is at most 2^62 in size."""
 
 _LIMB_BITS = 16
 _LIMBS = 3
@@ -103,7 +111,7 @@ class RewardSums:
             raise InvalidParameter("caps: expected (k, n) integers of at least 0")
         if self.rounds == 0 and self.sums.size == 0:
             object.__setattr__(self, "sums", np.zeros_like(self.caps))
-        most = self.caps * self.rounds if 0 <= self.rounds <= MOST_ROUNDS else None
+        most = self.caps * self.rounds if 0 <= self.rounds <= MOST_ROWS else None
         fits = self.sums.shape == self.caps.shape and self.sums.dtype == np.int64
         if most is None or not fits or ((self.sums < -most) | (self.sums > most)).any():
             raise CorruptState("the saved sums contradict the saved configuration")

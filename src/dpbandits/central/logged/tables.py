@@ -22,9 +22,12 @@ tables of counts. A row that cannot be read adds nothing.
   propensity, so sensitivities do not depend on propensities. (A wrong propensity causes bias, and so does a
   propensity so small that rewards are clipped.)
 
-**Sensitivity.** Neighbouring data sets differ in one user's rows, of which at most k count. The numbers of
-this user's rows that count may differ; let b be the larger number, b <= k. Then at most b rows leave the log
-and at most b enter: the user's own, and rows of others that cross the end of the horizon.
+**Sensitivity.** Neighbouring data sets differ in one user's rows, of which at most k count. Which rows count
+depends on the user's own rows alone where a whole table is read (`dpbandits.central.logged.plan`): replacing
+the user removes at most k rows and adds at most k. Where rows arrive in parts (`Shard`), rows beyond the
+horizon are dropped. Then let b be the larger of the numbers of this user's rows that count, b <= k. At most b
+rows leave the log and at most b enter: the user's own, and rows of others that cross the end of the horizon.
+The horizon is otherwise a public number for calibration.
 
 - A row that leaves, or enters, changes sums and weights by at most q U + V in L1, and counts by t in L1.
 - A pair of a leaving and an entering row changes the counts by at most sqrt(2 t) in L2.
@@ -133,8 +136,8 @@ of twenty expected rewards lie within two deviations.
 SURE, LEAST_ROWS = 2.0, 0.01
 """Thresholds for the number of rows that is estimated from noisy counts.
 
-The estimate replaces the horizon if it is smaller by the first number of noise deviations. It is at least
-the second number times the horizon.
+The estimate replaces the horizon if it differs by the first number of noise deviations. It is at least the
+second number times the horizon.
 """
 
 EXPECTED_SHARE = 0.5
@@ -491,7 +494,7 @@ class TableRelease:
         return law.sizes
 
     @cached_property
-    def _places(self) -> tuple[Design, Design]:
+    def summed(self) -> tuple[Design, Design]:
         """Tables of sums, and tables of counts, in fine levels, in which rows are summed."""
         return self._tables(self.fine, self.design)
 
@@ -526,7 +529,7 @@ class TableRelease:
             Entries (n, q) of sums, or (n, q + 1) with a table of arms; (n, 1) of weights, or (n, 0) if there
             are none; and (n, t) of counts.
         """
-        sums, counts = self._places
+        sums, counts = self.summed
         end = self.n_rows * sums.n_cells
         found = self.row_of[arms][:, None] * sums.n_cells + sums.locate(levels)
         if self.n_alone:
@@ -755,13 +758,15 @@ class TableRelease:
     def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
         """Return the number of rows estimated from noisy counts; the horizon unless the counts contradict it.
 
+        A table may have more rows than the horizon.
+
         The counts of each table add up to the number of rows, with a noise variance in proportion to the
         number of cells. The totals are averaged with weights 1/variance.
         """
         weights = 1.0 / np.array([len(part) for part in counts])
         totals = np.array([part.sum() for part in counts])
         found, sd = float(weights @ totals / weights.sum()), self.shares.sd / float(np.sqrt(weights.sum()))
-        if found > self.horizon - SURE * sd:
+        if abs(found - self.horizon) < SURE * sd:
             return float(self.horizon)
         return max(found, LEAST_ROWS * self.horizon)
 
