@@ -3,10 +3,10 @@ r"""Integer tables that a release needs of a log, stated as public numbers, and 
 A `SumsPlan` says which tables a release of marginal tables adds up. Two executors compute them, with equal
 integers: NumPy here, and an engine where the data is (`dpbandits.central.logged.engine`).
 
-**Coded row.** Public rules turn a row into the code of its arm, a level of each column of contexts, and two
-integers: y for its reward (|y| <= U = 2^20), and w for its weight (0 <= w <= V). A mark says that the row can
-be read; otherwise all of these are zero. These digits are packed, without loss, into integers below 2^62, the
-row's words.
+**Coded row.** Public rules turn a row into the code of its arm and a level of each column of contexts. Its
+reward becomes an integer y of at most U = 2^20 in size, and its weight an integer w from 0 to V. A mark says
+that the row can be read. Otherwise all of these are zero. The digits are packed, without loss, into integers
+below 2^62, which are the row's words.
 
 **Rows that count.** At most k rows of a user count, chosen by a keyed order that does not depend on the order
 of the table. Identical rows of a user get the numbers m = 1, 2, ... in any order. With secret numbers a, b, c
