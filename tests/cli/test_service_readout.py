@@ -10,7 +10,14 @@ from dpbandits.service.core import Service
 READ = (
     ASKED
     | {"horizon": 40, "tuning": {"n_features": 3, "reporting_delay": 1}}
-    | {"readout": {"control": {"arm": "mail", "share": 0.5}, "metrics": {"complaint": "bool"}, "looks": 2}}
+    | {
+        "readout": {
+            "control": {"arm": "mail", "share": 0.5},
+            "metrics": {"complaint": "bool"},
+            "looks": 2,
+            "segments": {"age": [30, 50]},
+        }
+    }
 )
 
 
@@ -42,7 +49,7 @@ def test_the_table_and_the_sentence(command, data):
     found = json.loads(command("service", "readout", "offers", "--data", data, "--json").out)
     assert (found["looks"], found["planned_looks"]) == (2, 2)
     assert shown.startswith("look 2 of 2")
-    for words in ("reward", "complaint", "difference", found["result"]["sentence"]):
+    for words in ("reward", "complaint", "difference", "age 30 to 50", found["result"]["sentence"]):
         assert words in shown
 
 

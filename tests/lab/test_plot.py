@@ -266,3 +266,26 @@ def test_a_readout_is_drawn_with_both_intervals_of_every_look():
         assert ax.get_xlim()[1] > 4
     with pytest.raises(InvalidParameter, match="readout"):
         plot.readout(policy)
+
+
+def test_segments_of_a_readout_have_a_panel():
+    policy = dpb.central.GPBandit(
+        contexts=dpb.Schema(age=dpb.Range(18, 90)),
+        arms=["a", "b"],
+        reward_range=(0, 1),
+        horizon=400,
+        privacy=dpb.JointDP(epsilon=20, user_ids=False),
+        readout=dpb.Readout(control=dpb.Control(arm="a", share=0.3), segments={"age": [30, 60]}),
+        noise=dpb.SimulatedNoise(1),
+    )
+    decided = policy.ask_batch({"age": np.resize([20.0, 70.0], 400)})
+    policy.tell_batch(decided.ids, np.ones(400))
+    found = policy.readout()
+    ax = plot.readout(found).axes[1]
+    assert [text.get_text() for text in ax.get_yticklabels()] == [
+        "age 18 to 30",
+        "age 30 to 60 (too few)",
+        "age 60 to 90",
+    ]
+    (first, _), drawn = found.segments[0].interval, ax.collections[0].get_segments()[0]
+    assert drawn[0, 0] == pytest.approx(first)

@@ -4371,7 +4371,7 @@ MUTATIONS = (
         "the sums of the policy group come on top of a promise that learning has spent",
         (
             "central/gp_bandit.py",
-            'privacy=for_learning(self.privacy, readout.share, gaussian=release == "features"),',
+            'privacy=for_learning(self.privacy, readout.spent, gaussian=release == "features"),',
             "privacy=self.privacy,",
         ),
         tests="tests/central/readout/test_readout_policy.py",

@@ -25,6 +25,7 @@ READOUT = {
     "control": {"arm": "nothing", "share": 0.3},
     "metrics": {"complaint": "bool", "revenue": {"low": 0, "high": 500}},
     "looks": 3,
+    "segments": "region",
 }
 ASKED = {name: value for name, value in OFFERS.items() if name not in ("tuning", "horizon")} | {
     "name": "read",
@@ -33,6 +34,7 @@ ASKED = {name: value for name, value in OFFERS.items() if name not in ("tuning",
     "readout": READOUT,
 }
 LOOKS = "/v1/policies/read/readout"
+SEGMENTS = [f"region {name}" for name in ("north", "south", "west")]
 
 
 def begun(shop: Caller, **changed: Any) -> dict[str, Any]:
@@ -114,6 +116,7 @@ def test_two_workers_do_what_the_library_does(two: tuple[Caller, Caller]) -> Non
     assert 0 <= places["control"] - readings["rounds"][0] <= 1
     assert [one["name"] for one in readings["metrics"]] == ["reward", "complaint", "revenue"]
     assert found["result"]["sentence"]
+    assert [one["name"] for one in found["result"]["segments"]] == SEGMENTS
     assert alike(found, example_of(Named("Readout")))
 
 

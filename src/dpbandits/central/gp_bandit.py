@@ -331,7 +331,7 @@ class GPBandit(ReadoutPolicy):
         check_supported(readout, setup, release=release)
         return replace(
             setup,
-            privacy=for_learning(self.privacy, readout.share, gaussian=release == "features"),
+            privacy=for_learning(self.privacy, readout.spent, gaussian=release == "features"),
             learning_share=1.0 - readout.control.share,
             minimum=readout.minimum,
         )
@@ -340,6 +340,7 @@ class GPBandit(ReadoutPolicy):
         return ReadoutRun(
             readout,
             reward_range=self.reward_range,
+            contexts=self.contexts,
             labels=self.arms or (),
             horizon=setup.longest,
             delay=setup.tuning.reporting_delay,

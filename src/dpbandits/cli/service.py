@@ -316,6 +316,14 @@ def readout(
         numbers = (f"{one['control']:.4g}", f"{one['policy']:.4g}", f"{one['difference']:+.4g}")
         table.add_row(one["name"], *numbers, _ends(one["interval"]), _ends(one["always"]))
     console().print(table)
+    if result["segments"]:
+        table = numbers_table("segment", "control", "policy", "difference", "interval", "p", title="Segments")
+        for one in result["segments"]:
+            numbers = ("-", "-", "too few")
+            if one["enough"]:
+                numbers = (f"{one['control']:.4g}", f"{one['policy']:.4g}", f"{one['difference']:+.4g}")
+            table.add_row(one["name"], *numbers, _ends(one["interval"]), f"{one['p_value']:.2g}")
+        console().print(table)
     typer.echo(result["sentence"])
 
 

@@ -32,6 +32,7 @@ from dpbandits.domains import Box, Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
 from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.models.readout import ReadCell
 from dpbandits.policy import Policy
 from dpbandits.tables import Actions, Categories, Range, Schema
 
@@ -653,7 +654,8 @@ def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
 def readout(result: ReadoutResult) -> "Figure":
     """Draw the difference of a policy and its control group after every look, one panel for each metric.
 
-    Thick bars are the intervals for a comparison that is read once. Thin bars hold at all looks together.
+    Thick bars are the intervals for a comparison that is read once. Thin bars hold at all looks together. If
+    segments were released, a last panel has their differences.
 
     Args:
         result: Result of `policy.readout()`.
@@ -665,8 +667,9 @@ def readout(result: ReadoutResult) -> "Figure":
     _checks.an(result, ReadoutResult, name="result", pass_="readout(policy.readout())")
     by_look, metrics = result.by_look(), result.readings.metrics
     looks = [one.looks for one in by_look]
-    figure, axes = new_figure(width=5.4, height=0.8 + 2.2 * len(metrics), rows=len(metrics))
-    for place, ax in enumerate(axes):
+    panels = len(metrics) + bool(result.segments)
+    figure, axes = new_figure(width=5.4, height=0.8 + 2.2 * panels, rows=panels)
+    for place, ax in enumerate(axes[: len(metrics)]):
         read = [one.metrics[place] for one in by_look]
         middle = np.array([one.difference for one in read])
         for ends, width, label in (
@@ -680,7 +683,22 @@ def readout(result: ReadoutResult) -> "Figure":
         ax.set_xlim(0.5, (result.readings.planned_looks or looks[-1]) + 0.5)
         ax.grid(visible=False, axis="x")
         label_axes(ax, title=metrics[place].name, x="look", y="policy minus control")
+    if result.segments:
+        _draw_segments(axes[-1], result.segments)
     axes[0].legend(loc="best", fontsize=8, frameon=False)
     confidence = f"{result.readings.confidence:.0%}"
     add_foot(figure, f"{confidence} intervals; they include sampling and the noise of privacy.")
     return figure
+
+
+def _draw_segments(ax: "Axes", segments: Sequence[ReadCell]) -> None:
+    """Draw the difference in every segment with enough rounds, with intervals that hold together."""
+    for place, one in enumerate(segments):
+        if one.enough:
+            ax.hlines(place, *one.interval, color=PALETTE["blue"], linewidth=4.0)
+            ax.plot(one.difference, place, "o", color=PALETTE["black"], markersize=4)
+    ax.axvline(0.0, color=PALETTE["orange"], linestyle="--", linewidth=1.2)
+    names = [one.name if one.enough else f"{one.name} (too few)" for one in segments]
+    ax.set_yticks(range(len(segments)), names)
+    ax.invert_yaxis()
+    label_axes(ax, title="segments", x="policy minus control", y="")

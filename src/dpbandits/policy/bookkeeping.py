@@ -213,10 +213,12 @@ class Companion(Protocol):
 
     columns: int
 
-    def entered(self, start: int, count: int, digests: Sequence[bytes]) -> None:
-        """Record `count` rounds from `start` on; the same call may come twice.
+    def entered(
+        self, start: int, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None
+    ) -> None:
+        """Record the rounds with these actions (B, d) from `start` on; the same call may come twice.
 
-        `digests` are those of `RoundBook.open`.
+        The arguments are those of `RoundBook.open`.
         """
 
     def told(self, rounds: IntArray, rewards: FloatArray, metrics: FloatArray | None) -> None:
@@ -387,7 +389,7 @@ class RoundBook:
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
         if self.companion is not None:
-            self.companion.entered(start, count, digests)
+            self.companion.entered(start, digests, actions, refused)
         if digests:
             # Users are counted before the rounds, so that an interrupt leaves no round without its count. An
             # interrupt in between makes a replay of the log count the users twice.
@@ -403,7 +405,7 @@ class RoundBook:
         self._status[index] = _REFUSED if refused else _PENDING
         self._actions[index - self._first_open] = action
         if self.companion is not None:
-            self.companion.entered(index, 1, digests)
+            self.companion.entered(index, digests, action[None], np.array([refused]))
         if digests:
             self._users.add(digests)  # before the round, as in `_enter`
         self.asked = index + 1

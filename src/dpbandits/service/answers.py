@@ -181,14 +181,29 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "comparable": True,
         },
     ),
+    "ReadSegment": (
+        "Difference of the rewards in one segment. All segments' intervals hold together. `enough` is false "
+        "if it has too few rounds to compare.",
+        {
+            "name": "region north",
+            "enough": True,
+            "control": Of(0.2, (float, None)),
+            "policy": Of(0.26, (float, None)),
+            "difference": Of(0.06, (float, None)),
+            "interval": Of([0.01, 0.11], [float]),
+            "p_value": 0.03,
+        },
+    ),
     "ReadoutResult": (
-        "`GPBandit.readout()` as JSON: `stopped` is the look at which the rule has stopped, or null.",
+        "`GPBandit.readout()` as JSON: `stopped` is the look at which the rule has stopped, or null. "
+        "`segments` is empty before the last look.",
         {
             "readings": Named("Readings"),
             "sentence": "The policy earns more than the control ...",
             "stopped": Of(None, (int, None)),
             "learning": Of(_ASKED["privacy"], dict),
             "sums": Of([4.1, 1.2], [float]),
+            "segments": [Named("ReadSegment")],
         },
     ),
     "Readout": (

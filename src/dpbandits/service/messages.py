@@ -201,7 +201,8 @@ class StopRequest(_Strict):
 
 class ReadoutRequest(_Strict):
     """Private comparison with a control group. `metrics` has "bool" or {"low": ..., "high": ...} by name, and
-    `minimum` pairs of an arm and its least share.
+    `minimum` pairs of an arm and its least share. `segments` is the name of a column of categories, or
+    {"age": [30, 50]} with the inner edges of a range.
     """
 
     control: ControlRequest
@@ -211,6 +212,8 @@ class ReadoutRequest(_Strict):
     share: Number | None = None
     minimum: Annotated[list[tuple[Label, Number]], Field(max_length=10_000)] | None = None
     stop: StopRequest | None = None
+    segments: str | dict[str, Annotated[list[Number], Field(max_length=64)]] | None = None
+    segments_share: Number | None = None
 
 
 class PolicyRequest(_Strict):

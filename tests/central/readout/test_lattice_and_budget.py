@@ -23,6 +23,7 @@ from dpbandits.privacy.certificates import (
 
 BOUNDS = dpb.RewardRange(0, 1)
 PROMISE = JointDP(epsilon=1, delta=1e-6)
+READOUT = dpb.Readout(control=dpb.Control(arm="nothing"), looks=4)
 
 
 def metric(name, *, yes_no=False, weight=1.0, bounds=BOUNDS):
@@ -114,7 +115,7 @@ def test_learning_and_sums_together_keep_the_promise(kind, epsilon, rounds, char
     own = for_learning(privacy, 0.05, gaussian=kind in ("gaussian", "near", "zcdp"))
     assert 0.8 * epsilon < own.epsilon < epsilon
     learned, noise = LEARNED[kind](own), SimulatedNoise(0) if kind == "gaussian" else SecureNoise()
-    both = BothNoises.planned(learned, privacy, noise, lattice, looks=4, charged=charged)
+    both = BothNoises.planned(learned, privacy, noise, lattice, READOUT, segments=None, charged=charged)
     delta = 0.0 if kind == "pure" else privacy.delta
     assert both.certificate.delta_at(epsilon) <= delta
     assert both.control.certificate.delta_at(epsilon) <= delta
@@ -133,7 +134,9 @@ def test_learning_and_sums_together_keep_the_promise(kind, epsilon, rounds, char
 
 def test_the_noise_of_laplace_sums_is_the_stated_one():
     lattice = Lattice((metric("reward"),), False)
-    both = BothNoises.planned(PureDP(0.95), PROMISE, SimulatedNoise(1), lattice, looks=4, charged=False)
+    both = BothNoises.planned(
+        PureDP(0.95), PROMISE, SimulatedNoise(1), lattice, READOUT, segments=None, charged=False
+    )
     drawn = np.concatenate([both.policy.draw(SimulatedNoise(seed)) for seed in range(3000)])
     assert both.policy.sd == pytest.approx(
         math.sqrt(2.0) * lattice.sensitivity(gaussian=False) / 0.05, rel=1e-6

@@ -6,10 +6,13 @@ released with noise. A `Stop` is a rule on these releases.
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from dpbandits import _checks
 from dpbandits._calls import worded
@@ -33,6 +36,9 @@ MOST_LOOKS, MOST_METRICS = 64, 16
 
 TAKEN = ("at", "decision_id", "self")
 """Identifiers that are no names of metrics, as `tell` has them as arguments."""
+
+MOST_SHARE = 0.5
+"""Largest share of the policy group's promise that a readout may spend."""
 
 MOST_MINIMUM = 0.5
 """Largest sum of the shares in `Readout.minimum`, each rounded up to whole draws."""
@@ -150,6 +156,11 @@ class Readout(Configured):
             one over the number of arms and is rounded up to a multiple of 1/48. All together are then at most
             0.5. Every decision then has its propensity.
         stop: Rule on the released looks; None for no rule.
+        segments: Column of the contexts, in whose segments rewards are compared once, after the last look.
+            It is the name of a column of `Categories`, or {"age": [30, 50]} with the inner edges of a
+            `Range`. An edge belongs to the segment above it.
+        segments_share: Share of the policy group's promise that sums in segments spend, beside `share`. In
+            the control group they spend half of that group's promise.
 
     Raises:
         InvalidParameter: A number is out of its range, or a name is not that of a metric.
@@ -177,6 +188,8 @@ class Readout(Configured):
     share: float = 0.05
     minimum: Mapping[Label, float] = field(default_factory=dict)
     stop: Stop | None = None
+    segments: str | Mapping[str, Sequence[float]] | None = None
+    segments_share: float = 0.05
 
     def __post_init__(self) -> None:
         _checks.an(self.control, Control, name="control", pass_='control=Control(arm="nothing")')
@@ -188,8 +201,15 @@ class Readout(Configured):
             _checks.assign(self, **{name: dict(given)})
         _checks.assign(self, metrics={name: _range(name, kind) for name, kind in self.metrics.items()})
         looks = _checks.integer(self.looks, name="looks")
-        share = _checks.number(self.share, name="share", minimum=0.001, exclusive=False, maximum=0.5)
-        _checks.assign(self, looks=looks, share=share)
+        shares = {
+            name: _checks.number(
+                getattr(self, name), name=name, minimum=0.001, exclusive=False, maximum=MOST_SHARE
+            )
+            for name in ("share", "segments_share")
+        }
+        _checks.assign(self, looks=looks, segments=_segments(self.segments), **shares)
+        if self.spent > MOST_SHARE:
+            raise InvalidParameter(f"share and segments_share: at most {MOST_SHARE} together")
         if looks > MOST_LOOKS or len(self.metrics) > MOST_METRICS:
             raise InvalidParameter(f"readout: at most {MOST_LOOKS} looks and {MOST_METRICS} metrics")
         weights = {
@@ -218,6 +238,11 @@ class Readout(Configured):
             "minimum": [[label, least] for label, least in self.minimum.items()],
         }
 
+    @property
+    def spent(self) -> float:
+        """Share of the policy group's promise that the readout spends, and learning lacks."""
+        return self.share + (0.0 if self.segments is None else self.segments_share)
+
     def outcomes(self, reward_range: RewardRange) -> tuple[ToldMetric, ...]:
         """Return the metrics, the reward first, for a policy with this reward range."""
         kinds: dict[str, Any] = {REWARD: reward_range, **self.metrics}
@@ -232,6 +257,19 @@ class Readout(Configured):
             )
             for name, kind in kinds.items()
         )
+
+
+def _segments(asked: Any) -> Any:
+    """Return `Readout.segments` as a text or as a dict of one list of numbers, after checking its type."""
+    if asked is None or isinstance(asked, str):
+        return asked
+    if isinstance(asked, Mapping) and len(asked) == 1:
+        ((name, edges),) = asked.items()
+        if isinstance(name, str) and isinstance(edges, list | tuple | np.ndarray):
+            return {name: [_checks.number(edge, name="segments", minimum=-math.inf) for edge in edges]}
+    raise InvalidParameter(
+        'segments: expected the name of one column, or {"age": [30, 50]} with the inner edges of a Range'
+    )
 
 
 def _range(name: object, kind: object) -> Any:

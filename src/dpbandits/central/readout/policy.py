@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.marginals.learning import EffectPosterior
 from dpbandits.central.published_function import PublishedPosterior
@@ -162,14 +163,14 @@ class ReadoutPolicy(RoundPolicy):
     def _release_looks(self, run: ReadoutRun) -> None:
         """Make all looks that are due. Each is durable before it is shown, and is drawn once."""
         while True:
-            if run.drawn > run.settled:  # includes a look whose saving failed before
+            if run.unsaved:  # includes a look whose saving failed before
                 run.close(self._book.asked)
                 self._holder.commit()
-                run.settled = run.drawn
+                run.settle()
             if self.noise is None or not run.due(self._book.asked):
                 return
-            for use in run.uses(self.noise):
-                self._enter_release(use, run.drawn)
+            for use in run.coming_uses(self.noise):
+                self._enter_release(use, use.drawn)
             run.release(self.noise)
 
     @in_turn
@@ -206,6 +207,35 @@ class ReadoutPolicy(RoundPolicy):
         run = self._readout_run()
         if at is not None:
             self._advance(at)
+        self._prepare()
+        return read_looks(run, confidence=confidence)
+
+    @in_turn
+    def end_readout(self, *, confidence: float = 0.95, at: float | None = None) -> ReadoutResult:
+        """End the comparison now: release its last look, and then sums in segments. Return `readout()`.
+
+        The last look holds the rounds so far; with a `reporting_delay` in rounds, those that have passed it.
+        With a delay in time, call this when late rewards have come. From the next ask on the policy serves
+        everybody, and goes on learning from the policy group alone. Calling this again, or after the last
+        look, changes nothing.
+
+        Args:
+            confidence: Confidence of the intervals.
+            at: As for `readout`.
+
+        Raises:
+            ProtocolError: The policy has no readout, or no round has passed its `reporting_delay`.
+            InvalidParameter: `confidence` is no probability.
+            StateError, OSError: The end could not be stored. Nothing was shown: call this again.
+
+        Privacy: As for `readout`. The call itself may depend on released looks.
+        """
+        run = self._readout_run()
+        _checks.probability(confidence, name="confidence")
+        if at is not None:
+            self._advance(at)
+        self._prepare()
+        run.end(self._book.asked)
         self._prepare()
         return read_looks(run, confidence=confidence)
 

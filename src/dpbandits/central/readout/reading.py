@@ -7,7 +7,8 @@ from dpbandits._seen import Seen, said
 from dpbandits.central.readout.run import ReadoutRun
 from dpbandits.domains import RewardRange
 from dpbandits.errors import ProtocolError
-from dpbandits.models.readout import Look, Metric, Readings, ReadMetric, compare_groups
+from dpbandits.models.readout import CellTable, Look, Metric, ReadCell, Readings, ReadMetric, compare_groups
+from dpbandits.models.readout import segments as compare_cells
 from dpbandits.privacy.definitions import JointDP
 
 __all__ = ["ReadoutResult", "read_looks"]
@@ -19,6 +20,10 @@ NO_LOOK = (
 EARLIER = " More looks follow: if you decide before the last one, use the interval for all looks, {always}."
 
 ENDED = " The comparison ended early: use the interval for all looks, {always}."
+
+ENDED_SEGMENTS = (
+    " Intervals in segments hold as stated only if nobody ended the comparison because of an earlier look."
+)
 
 TOO_LITTLE = (
     " There is too little data for an answer: compared with the rewards themselves, the interval is too wide."
@@ -50,6 +55,9 @@ class ReadoutResult(Seen):
             the policy group and of the control group.
         looks: Released sums of every look so far.
         metrics: Public descriptions of the metrics.
+        segments: Comparison of the reward in each segment; empty before the last look, or without segments.
+        tables: Released sums in segments of the policy and of the control group; None before their release.
+        reached: Share of all planned rounds that are in a look, if the last look ended early; else None.
     """
 
     readings: Readings
@@ -59,6 +67,9 @@ class ReadoutResult(Seen):
     sums: tuple[float, float]
     looks: tuple[Look, ...] = field(compare=False)
     metrics: tuple[Metric, ...]
+    segments: tuple[ReadCell, ...] = ()
+    tables: tuple[CellTable, CellTable] | None = field(default=None, compare=False)
+    reached: float | None = None
 
     @property
     def reward(self) -> ReadMetric:
@@ -81,6 +92,7 @@ class ReadoutResult(Seen):
                 self.metrics,
                 planned_looks=self.readings.planned_looks,
                 confidence=self.readings.confidence,
+                reached=self.reached if k == len(self.looks) else None,
             )
             for k in range(first, len(self.looks) + 1)
         )
@@ -96,6 +108,13 @@ class ReadoutResult(Seen):
             f"{one.difference:+.4g} ({one.interval[0]:+.4g} to {one.interval[1]:+.4g}; for all looks "
             f"{one.always[0]:+.4g} to {one.always[1]:+.4g})"
             for one in self.readings.metrics
+        ]
+        lines += [
+            f"{one.name}: too few rounds to compare"
+            if not one.enough
+            else f"{one.name}: policy {one.policy:.4g}, control {one.control:.4g}, difference "
+            f"{one.difference:+.4g} ({one.interval[0]:+.4g} to {one.interval[1]:+.4g}; p = {one.p_value:.2g})"
+            for one in self.segments
         ]
         lines += [
             "",
@@ -114,6 +133,7 @@ class ReadoutResult(Seen):
             "stopped": self.stopped,
             "learning": self.learning.to_config(),
             "sums": list(self.sums),
+            "segments": [one.to_json() for one in self.segments],
         }
 
 
@@ -127,7 +147,10 @@ def read_looks(run: ReadoutRun, *, confidence: float) -> ReadoutResult:
     if not any(map(_both, looks)):
         raise ProtocolError(NO_LOOK.format(first=run.ends[0]))
     planned = len(run.ends)
-    readings = compare_groups(looks, run.metrics, planned_looks=planned, confidence=confidence)
+    readings = compare_groups(
+        looks, run.metrics, planned_looks=planned, confidence=confidence, reached=run.reached
+    )
+    segments = _in_segments(run, confidence)
     stopped, stop = run.stopped_at(run.settled), run.readout.stop
     sentence = _sentence(readings)
     if _too_wide(readings.metrics[0], run.outcomes[0].bounds):
@@ -135,16 +158,35 @@ def read_looks(run: ReadoutRun, *, confidence: float) -> ReadoutResult:
     for one in run.outcomes:
         if one.bounds.clip:
             sentence += CLIPPED.format(name=one.name, low=one.bounds.low, high=one.bounds.high)
-    if readings.looks < planned:
+    if readings.looks < planned or run.reached is not None:
         low, high = readings.metrics[0].always
-        said_of = EARLIER if run.rows.stopped is None else ENDED
+        said_of = EARLIER if run.rows.ended is None else ENDED
         sentence += said_of.format(always=f"{low:+.4g} to {high:+.4g}")
+        sentence += ENDED_SEGMENTS if segments else ""
     if not readings.comparable:
         control, policy = readings.answered
         sentence += UNEQUAL.format(control=control, policy=policy, p=readings.sample_ratio)
     if stopped is not None and stop is not None:
         sentence += STOPPED.format(harm=stop.harm, above=stop.above)
-    return ReadoutResult(readings, sentence, stopped, run.learning, run.sum_sds, looks, run.metrics)
+    known = run.learning, run.sum_sds, looks, run.metrics, segments, run.cells, run.reached
+    return ReadoutResult(readings, sentence, stopped, *known)
+
+
+def _in_segments(run: ReadoutRun, confidence: float) -> tuple[ReadCell, ...]:
+    """Return the comparison of the reward in every segment, or nothing before its release."""
+    released, segments = run.cells, run.segments
+    if released is None or segments is None:
+        return ()
+    policy, control = released
+    return compare_cells(
+        [f"{segments.column} {name}" for name in segments.names],
+        policy,
+        control,
+        run.metrics[0],
+        shares=[run.readout.control.share],
+        confidence=confidence,
+        most_rounds=run.most_rounds,
+    )
 
 
 def _sentence(readings: Readings) -> str:

@@ -1,4 +1,7 @@
-"""`Rows`: groups of all rounds, and outcomes of those whose look is not released yet. Outcomes are secret."""
+"""`Rows`: groups of all rounds, and outcomes of those whose look is not released yet. Outcomes are secret.
+
+Sums in segments are kept, also in secret, until they are released.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.readout.groups import NEITHER, Groups
+from dpbandits.central.readout.groups import CONTROL, NEITHER, POLICY, Groups
 from dpbandits.central.readout.lattice import Lattice
+from dpbandits.central.readout.segments import NOWHERE, SegmentSums
 from dpbandits.errors import CorruptState
 
 __all__ = ["GroupRows", "Rows"]
@@ -47,23 +51,35 @@ class Rows:
     Args:
         lattice: Metrics as integers.
         groups: Rule for the groups of rounds.
+        segments: Segments of the contexts; None without segments.
+        planned: Number of first rounds that are planned to be in a look.
 
     Attributes:
         columns: Number of metrics beside the reward.
         closed: Number of first rounds whose looks are released. Their outcomes are gone.
-        stopped: First round that is in no group, as the readout was stopped; None if it was not.
+        ended: Number of first rounds that are in a look, if the readout ended early; None if it did not.
+            Later users of the control group are in no group: the policy serves them, and learns nothing.
+        stopped: First round at which everybody gets the control's arm, as the rule has stopped the readout;
+            None if it has not.
+        in_segments: Number of first rounds, and their exact sums (2, C, 2 or 3) in segments of the policy and
+            the control group; None without segments, or once these sums were released.
     """
 
-    def __init__(self, lattice: Lattice, groups: Groups) -> None:
-        self._lattice, self._groups = lattice, groups
+    def __init__(self, lattice: Lattice, groups: Groups, segments: SegmentSums | None, planned: int) -> None:
+        self._lattice, self._groups, self._segments, self._planned = lattice, groups, segments, planned
         self.columns = len(lattice.outcomes) - 1
         self.closed = 0
+        self.ended: int | None = None
         self.stopped: int | None = None
+        self.in_segments: tuple[int, IntArray] | None = None
+        if segments is not None:
+            self.in_segments = 0, np.zeros((2, *segments.shape), dtype=np.int64)
         self._asked = 0
         self._codes = np.zeros(0, dtype=np.int8)
         self._values = np.zeros((0, len(lattice.outcomes)), dtype=np.int64)
         self._answered = np.zeros(0, dtype=np.bool_)
         self._digests = np.zeros((0, _DIGEST), dtype=np.uint8)
+        self._places = np.zeros(0, dtype=np.int16)  # segments of rounds
         self._seen, self._had = np.zeros(0, dtype=_USER), np.zeros(0, dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -73,31 +89,53 @@ class Rows:
         """Return the groups (count,) of rounds from `start` on, which are not entered yet."""
         if self.stopped is not None and start >= self.stopped:
             return np.full(count, NEITHER, dtype=np.int8)
-        return self._groups.of(digests, start, count)
+        found = self._groups.of(digests, start, count)
+        if self.ended is not None:
+            found[found == CONTROL] = NEITHER
+        return found
+
+    @property
+    def _until(self) -> int:
+        """Number of first rounds that are in a look. Nothing is kept of the outcomes of later rounds."""
+        return self._planned if self.ended is None else self.ended
+
+    @property
+    def _open(self) -> int:
+        """Number of rounds whose outcomes are kept."""
+        return max(0, min(self._asked, self._until) - self.closed)
 
     def codes(self, start: int, stop: int) -> NDArray[np.int8]:
         """Return the groups of rounds start..stop-1 that were entered."""
         return self._codes[start:stop]
 
-    def entered(self, start: int, count: int, digests: Sequence[bytes]) -> None:
+    def entered(
+        self, start: int, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None
+    ) -> None:
         """Record rounds with the public defaults as their values."""
-        stop, open_ = start + count, start + count - self.closed
+        count, stop = len(actions), start + len(actions)
         if stop > len(self._codes):
             self._codes = _grown(self._codes, stop)
+        self._codes[start:stop] = self.coming(start, count, digests)
+        self._asked, first = stop, max(0, start - self.closed)
+        kept = max(0, self._open - first)
+        if not kept:
+            return
+        here, open_ = slice(first, first + kept), self._open
         if open_ > len(self._values):
             self._values, self._answered = _grown(self._values, open_), _grown(self._answered, open_)
             self._digests = _grown(self._digests, open_)
-        here = slice(start - self.closed, open_)
-        self._codes[start:stop] = self.coming(start, count, digests)
+            self._places = _grown(self._places, open_)
         self._values[here], self._answered[here] = self._lattice.defaults, False
         if digests:
-            self._digests[here] = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(count, _DIGEST)
-        self._asked = stop
+            read = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(count, _DIGEST)
+            self._digests[here] = read[:kept]
+        if self._segments is not None:
+            self._places[here] = self._segments.codes(actions, refused)[:kept]
 
     def told(self, rounds: IntArray, rewards: FloatArray, metrics: FloatArray | None) -> None:
         """Record rewards (k,) that count, and metrics (k, M - 1), NaN where missing, before their look."""
         beside = np.full((len(rounds), self.columns), np.nan) if metrics is None else metrics
-        still = rounds >= self.closed
+        still = (rounds >= self.closed) & (rounds < self._until)
         places = rounds[still] - self.closed
         self._values[places] = self._lattice.read(np.column_stack([rewards[still], beside[still]]))
         self._answered[places] = True
@@ -127,25 +165,46 @@ class Rows:
                 had = np.concatenate([self._had, np.ones(len(every) - len(self._had), dtype=np.int64)])
                 self._seen, places = np.unique(every, return_inverse=True)
                 self._had = np.bincount(places, weights=had).astype(np.int64)
-            kept = slice(stop - self.closed, None)
+            self._sum_up(stop)
+            gone = stop - self.closed
+            self.closed = stop
+            kept = slice(gone, gone + self._open)
             self._values, self._answered = self._values[kept].copy(), self._answered[kept].copy()
-            self._digests, self.closed = self._digests[kept].copy(), stop
+            self._digests, self._places = self._digests[kept].copy(), self._places[kept].copy()
+
+    def _sum_up(self, stop: int) -> None:
+        """Add rounds before `stop` to the sums in segments. An interrupt adds all of them or none."""
+        if self._segments is None or self.in_segments is None or self.in_segments[0] >= stop:
+            return
+        start, before = self.in_segments
+        here, codes = slice(start - self.closed, stop - self.closed), self._codes[start:stop]
+        rewards, places = self._values[here, 0], self._places[here]
+        own = [codes == code for code in (POLICY, CONTROL)]
+        sums = [self._segments.sums(places[mask], rewards[mask]) for mask in own]
+        self.in_segments = stop, before + np.array(sums)
 
     def erase(self, stop: int) -> None:
-        """Replace the outcomes of rounds before `stop`, whose looks are not released, by the defaults."""
-        gone = slice(max(0, min(stop, self._asked) - self.closed))
+        """Replace the outcomes of rounds before `stop`, whose looks are not released, by the defaults.
+
+        These rounds are in no segment.
+        """
+        gone = slice(max(0, min(stop, self._asked, self._until) - self.closed))
         self._values[gone], self._answered[gone] = self._lattice.defaults, False
+        self._places[gone] = NOWHERE
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the secret arrays of a saved state, by name."""
-        kept = self._asked - self.closed
-        stopped = -1 if self.stopped is None else self.stopped
+        kept = self._open
+        early = [-1 if one is None else one for one in (self.stopped, self.ended)]
+        none = np.zeros((0, 0, 0), dtype=np.int64)
         return {
-            "readout_rounds": np.array([self._asked, self.closed, stopped], dtype=np.int64),
+            "readout_rounds": np.array([self._asked, self.closed, *early], dtype=np.int64),
             "readout_groups": self._codes[: self._asked],
             "readout_values": self._values[:kept],
             "readout_answered": self._answered[:kept],
             "readout_people": self._digests[:kept],
+            "readout_places": self._places[:kept],
+            "readout_in_segments": none if self.in_segments is None else self.in_segments[1],
             "readout_seen": self._seen.view(np.uint8).reshape(-1, _DIGEST),
             "readout_had": self._had,
         }
@@ -156,12 +215,17 @@ class Rows:
         Raises:
             CorruptState: The arrays contradict each other.
         """
-        known, closed, stopped = (int(number) for number in arrays["readout_rounds"])
+        known, closed, stopped, ended = (int(number) for number in arrays["readout_rounds"])
         codes, values = arrays["readout_groups"], arrays["readout_values"]
         answered, digests = arrays["readout_answered"], arrays["readout_people"]
         seen, had = arrays["readout_seen"], arrays["readout_had"]
-        kept, kinds = known - closed, (codes.dtype, values.dtype, answered.dtype, digests.dtype)
-        fits = 0 <= closed <= known == asked and -1 <= stopped <= known
+        places, in_segments = arrays["readout_places"], arrays["readout_in_segments"]
+        kept = max(0, min(known, self._planned if ended < 0 else ended) - closed)
+        kinds = codes.dtype, values.dtype, answered.dtype, digests.dtype
+        fits = 0 <= closed <= known == asked and -1 <= stopped <= known and -1 <= ended <= known
+        fits &= places.dtype == np.int16 and places.shape == (kept,) and in_segments.dtype == np.int64
+        shapes = [(0, 0, 0)] if self._segments is None else [(0, 0, 0), (2, *self._segments.shape)]
+        fits &= in_segments.shape in shapes
         fits &= kinds == (np.int8, np.int64, np.bool_, np.uint8) and codes.shape == (known,)
         fits &= values.shape == (kept, self.columns + 1) and answered.shape == (kept,)
         fits &= digests.shape == (kept, _DIGEST) and bool(np.isin(codes, (NEITHER, 0, 1)).all())
@@ -169,8 +233,9 @@ class Rows:
         if not fits or (np.abs(values) > self._lattice.units).any():
             raise CorruptState("the saved rounds of the readout contradict each other")
         self._asked, self.closed = known, closed
-        self.stopped = None if stopped < 0 else stopped
+        self.stopped, self.ended = (None if one < 0 else one for one in (stopped, ended))
         self._codes, self._values, self._answered, self._digests = codes, values, answered, digests
+        self._places, self.in_segments = places, (closed, in_segments) if in_segments.size else None
         self._seen, self._had = np.ascontiguousarray(seen).view(_USER).reshape(-1), had
 
 

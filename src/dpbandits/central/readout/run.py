@@ -5,10 +5,15 @@ A look covers the rounds after the look before, up to its own end. The ends divi
 block is. Ends and deadlines depend on numbers and times of asks only. Every round up to the last end is in
 exactly one look. A reward counts for the readout if it counts for the policy, and is told before its look is
 released.
+
+`end` makes the look that is running the last one. Sums in segments are released once, when no look follows:
+after the last look, after `end`, or after the rule has stopped the readout.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,22 +28,34 @@ from dpbandits.central.readout.declared import UNIFORM, Readout, ToldMetric
 from dpbandits.central.readout.groups import CONTROL, NAMES, POLICY, Groups
 from dpbandits.central.readout.lattice import MOST_ROUNDS, Lattice
 from dpbandits.central.readout.rows import Rows
+from dpbandits.central.readout.segments import SegmentSums
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms, Label
-from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
-from dpbandits.models.readout import Group, Look, Metric, crossed
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.models.readout import CellTable, Group, Look, Metric, crossed
 from dpbandits.models.ties import first_best
 from dpbandits.policy import PublicCoins, uniform_choice
 from dpbandits.policy.deadlines import Deadlines
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
+from dpbandits.tables import Schema
 
 __all__ = ["ReadoutRun"]
 
 PURPOSES = ("readout: policy", "readout: control")
 """Purposes of both groups' sums in the log of releases, in the order of the groups' codes."""
+
+AT_LOOKS, OF_SEGMENTS = (
+    tuple(f"{what} of the {group} group{when}" for group in NAMES[:2])
+    for what, when in (("sums of outcomes", " at a look"), ("sums of rewards in segments", ""))
+)
+"""Names of both groups' sums in the statement."""
+
+IN_SEGMENTS = ("readout: segments, policy", "readout: segments, control")
+"""Purposes of both groups' sums in segments, in the same order."""
 
 PUBLIC_NUMBERS = 4
 """Number of public integers of a group at a look: rounds, users, squared rounds, overlap."""
@@ -57,6 +74,7 @@ class ReadoutRun:
     Args:
         readout: Public arguments.
         reward_range: Range of the reward.
+        contexts: Columns of a context, which segments need.
         labels: Labels of the policy's arms.
         horizon: Number of rounds.
         delay: `GPTuning.reporting_delay`.
@@ -73,6 +91,7 @@ class ReadoutRun:
         rows: Groups and outcomes of the rounds, for `RoundBook.companion`.
         ends: Number of rounds up to the end of each look.
         deadlines: Deadlines of the looks.
+        segments: Segments of the contexts; None without segments.
         settled: Number of looks that are durable.
 
     Raises:
@@ -84,6 +103,7 @@ class ReadoutRun:
         readout: Readout,
         *,
         reward_range: RewardRange,
+        contexts: Schema | None,
         labels: Sequence[Label],
         horizon: int,
         delay: int | timedelta,
@@ -97,20 +117,29 @@ class ReadoutRun:
         self.readout, self.learning, self._coins = readout, learning, coins
         self.outcomes: tuple[ToldMetric, ...] = readout.outcomes(reward_range)
         self.lattice = Lattice(self.outcomes, privacy.rounds_per_user > 1)
-        self.rows = Rows(self.lattice, Groups(coins, readout.control.share, privacy.user_ids))
         rounds = horizon - (0 if isinstance(delay, timedelta) else delay)
         if rounds < readout.looks:
             raise InvalidParameter(f"readout: {readout.looks} looks need more rounds than {max(0, rounds)}")
         self.ends = tuple(rounds * number // readout.looks for number in range(1, readout.looks + 1))
         self.deadlines = Deadlines(self.ends, delay)
+        self._delay = horizon - rounds
+        self.segments = None
+        if readout.segments is not None and contexts is not None:
+            unit, squared = int(self.lattice.units[0]), not self.outcomes[0].yes_no
+            self.segments = SegmentSums.of(readout.segments, contexts, unit=unit, squared=squared)
+        groups = Groups(coins, readout.control.share, privacy.user_ids)
+        self.rows = Rows(self.lattice, groups, self.segments, self.ends[-1])
+        self._rounds_per_user = privacy.rounds_per_user
         if learned is None:
             raise InvalidParameter("readout: nothing is proven of the policy's learning")
         self.noises = BothNoises.planned(
-            learned, privacy, noise, self.lattice, looks=readout.looks, charged=charged
+            learned, privacy, noise, self.lattice, readout, segments=self.segments, charged=charged
         )
         self._arms = Arms(tuple(labels))
         self._looks: tuple[_Released, ...] = ()
         self.settled = 0
+        self._in_segments: IntArray | None = None
+        self._segments_settled = False
         self._judged: tuple[int, int | None] = 0, None
         self._coming: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
@@ -121,7 +150,7 @@ class ReadoutRun:
     def bytes_needed(self) -> float:
         """Bytes of the outcomes of the rounds of the longest look, and of every round's group."""
         longest = int(np.diff((0, *self.ends)).max())
-        return 2.0 * longest * (8 * len(self.outcomes) + 17) + 2.0 * self.ends[-1]
+        return 2.0 * longest * (8 * len(self.outcomes) + 19) + 2.0 * self.ends[-1]
 
     # -- groups and the control's arms ------------------------------------------------------------
 
@@ -214,27 +243,85 @@ class ReadoutRun:
         """Number of looks that were drawn, durable or not."""
         return len(self._looks)
 
+    @property
+    def planned(self) -> int:
+        """Number of all looks: fewer than `Readout.looks` if the readout has ended early."""
+        ended = self.rows.ended
+        return len(self.ends) if ended is None else bisect_left(self.ends, ended) + 1
+
+    def reach(self, looks: int) -> int:
+        """Return the number of first rounds that are in the first `looks` looks."""
+        end, ended = (0, *self.ends)[looks], self.rows.ended
+        return end if ended is None else min(end, ended)
+
+    @property
+    def reached(self) -> float | None:
+        """Share of the planned rounds that are in a look, if the last look has ended early; else None."""
+        ended = self.rows.ended
+        return None if ended is None or ended in self.ends else ended / self.ends[-1]
+
+    @property
+    def unsaved(self) -> bool:
+        """True if something was drawn that may not be durable."""
+        return self.drawn > self.settled or (self._in_segments is not None and not self._segments_settled)
+
     def due(self, asked: int) -> bool:
-        """Return True if a look is due after `asked` asks."""
-        return self.rows.stopped is None and self.drawn < self.deadlines.due(asked)
+        """Return True if a look, or the sums in segments, are due after `asked` asks."""
+        if self.drawn == self.planned:
+            return self.segments is not None and self._in_segments is None
+        return self.rows.ended is not None or self.drawn < self.deadlines.due(asked)
+
+    def end(self, asked: int) -> None:
+        """End the readout with the rounds whose delay has passed after `asked` asks.
+
+        Raises:
+            ProtocolError: No round has its delay.
+        """
+        if self.rows.ended is None and self.drawn < self.planned:
+            reached = max(self.reach(self.drawn), asked - self._delay)
+            if reached <= 0:
+                raise ProtocolError("end_readout: no round has passed its reporting_delay")
+            self.rows.ended = reached
 
     def uses(self, noise: NoiseSource) -> tuple[Release, ...]:
-        """Return both purposes of noise, for the log of releases."""
-        pairs = zip(PURPOSES, (self.noises.policy, self.noises.control), NAMES, strict=False)
+        """Return all purposes of noise, for the log of releases: both of looks, then both of segments."""
+        drawn = [self.drawn] * 2 + [int(self._in_segments is not None)] * 2
         return tuple(
-            Release(
-                purpose=purpose,
-                record=own.record(str(name), self.readout.looks),
-                noise=noise,
-                drawn=self.drawn,
-                charge="",
-            )
-            for purpose, own, name in pairs
+            Release(purpose=purpose, record=record, noise=noise, drawn=number, charge="")
+            for (purpose, record), number in zip(self._records, drawn, strict=False)
         )
 
+    @cached_property
+    def _records(self) -> tuple[tuple[str, MechanismRecord], ...]:
+        """Purpose and description of the noise of each kind of release of each group."""
+        noises = self.noises
+        kinds = [(PURPOSES, (noises.policy, noises.control), AT_LOOKS, self.readout.looks)]
+        if noises.segments is not None:
+            kinds.append((IN_SEGMENTS, noises.segments, OF_SEGMENTS, 1))
+        return tuple(
+            (purpose, own.record(name, most))
+            for purposes, both, names, most in kinds
+            for purpose, own, name in zip(purposes, both, names, strict=True)
+        )
+
+    @property
+    def records(self) -> tuple[MechanismRecord, ...]:
+        """Descriptions of all noise, for the statement."""
+        return tuple(record for _, record in self._records)
+
+    def coming_uses(self, noise: NoiseSource) -> tuple[Release, ...]:
+        """Return the two purposes of the release that `release` draws next."""
+        return self.uses(noise)[:2] if self.drawn < self.planned else self.uses(noise)[2:]
+
     def release(self, noise: NoiseSource) -> None:
-        """Draw the look that is due; an interrupt leaves either no change or a complete one."""
-        start, stop = (0, *self.ends)[self.drawn : self.drawn + 2]
+        """Draw what is due: a look or the sums in segments.
+
+        An interrupt leaves either no change or a complete one.
+        """
+        if self.drawn == self.planned:
+            self._release_segments(noise)
+            return
+        start, stop = self.reach(self.drawn), self.reach(self.drawn + 1)
         sums, public = [], []
         for code, own in ((POLICY, self.noises.policy), (CONTROL, self.noises.control)):
             rows = self.rows.of_group(code, start, stop)
@@ -243,13 +330,30 @@ class ReadoutRun:
             public.append([rows.rounds, rows.users, rows.squared_rounds, rows.overlap])
         self._looks = (*self._looks, _Released(np.array(sums), np.array(public, dtype=np.int64)))
 
+    def _release_segments(self, noise: NoiseSource) -> None:
+        if self.noises.segments is None or self.segments is None or self.rows.in_segments is None:
+            raise CorruptState("the sums in segments are gone")
+        exact = self.rows.in_segments[1]
+        drawn = [own.draw(noise) for own in self.noises.segments]
+        self._in_segments = exact + np.array(drawn).reshape(exact.shape)
+
     def close(self, asked: int) -> None:
-        """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due."""
-        self.rows.close((0, *self.ends)[self.drawn])
+        """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due.
+
+        Exact sums in segments are deleted once they were released.
+        """
+        self.rows.close(self.reach(self.drawn))
+        if self._in_segments is not None:
+            self.rows.in_segments = None
         stop = self.readout.stop
         ends = stop is not None and stop.then is not None and self.rows.stopped is None
         if ends and self.stopped_at(self.drawn) is not None:
             self.rows.stopped = asked
+            self.rows.ended = self.reach(self.drawn)
+
+    def settle(self) -> None:
+        """Note that everything that was drawn is durable."""
+        self.settled, self._segments_settled = self.drawn, self._in_segments is not None
 
     # -- post-processing --------------------------------------------------------------------------
 
@@ -281,6 +385,20 @@ class ReadoutRun:
             for one in self._looks[:count]
         )
 
+    @property
+    def cells(self) -> tuple[CellTable, CellTable] | None:
+        """Released sums in segments of the policy and of the control group, if they are durable."""
+        noises, segments, released = self.noises.segments, self.segments, self._in_segments
+        if noises is None or segments is None or released is None or not self._segments_settled:
+            return None
+        policy, control = (segments.table(one, own.law_of) for one, own in zip(released, noises, strict=True))
+        return policy, control
+
+    @property
+    def most_rounds(self) -> int:
+        """Largest number of rounds of a user."""
+        return self._rounds_per_user
+
     def stopped_at(self, count: int) -> int | None:
         """Return the first of `count` looks, from 1, at which the rule has stopped; None if it has not."""
         stop = self.readout.stop
@@ -295,6 +413,7 @@ class ReadoutRun:
                 above=stop.above,
                 planned_looks=len(self.ends),
                 first=seen + 1,
+                reached=self.reached if count == self.planned else None,
             )
             self._judged = count, found
         return found if found is not None and found <= count else None
@@ -346,14 +465,20 @@ class ReadoutRun:
     def shown(self) -> dict[str, Any]:
         """Return the durable looks and the rule's state as public JSON, for `follow`."""
         looks = [[one.sums.tolist(), one.public.tolist()] for one in self._looks[: self.settled]]
-        return {"looks": looks, "closed": self.rows.closed, "stopped": self.rows.stopped}
+        shown = {"looks": looks, "closed": self.rows.closed}
+        shown |= {"stopped": self.rows.stopped, "ended": self.rows.ended}
+        known = self._in_segments if self._segments_settled else None
+        return shown | {"segments": None if known is None else known.tolist()}
 
     def follow(self, shown: Mapping[str, Any]) -> None:
         """Take over what `shown` has returned in the process that releases the looks."""
         self._looks = tuple(
             _Released(*(np.array(part, dtype=np.int64) for part in one)) for one in shown["looks"]
         )
-        self.settled, self.rows.stopped = len(self._looks), shown["stopped"]
+        self.rows.stopped, self.rows.ended = shown["stopped"], shown["ended"]
+        if shown["segments"] is not None:
+            self._in_segments = np.array(shown["segments"], dtype=np.int64)
+        self.settle()
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the secret arrays of a saved state, by name."""
@@ -367,6 +492,8 @@ class ReadoutRun:
                 count, 2, PUBLIC_NUMBERS
             ),
         }
+        none = np.zeros((0, 0, 0), dtype=np.int64)
+        found["readout_segments"] = none if self._in_segments is None else self._in_segments
         kept = self.deadlines.arrays()
         return found | {f"readout_{name}": array for name, array in kept.items()}
 
@@ -384,11 +511,18 @@ class ReadoutRun:
             raise CorruptState("the saved looks contradict the saved configuration")
         self.rows.restore(arrays, asked=asked)
         self._looks = tuple(_Released(*one) for one in zip(sums, public, strict=True))
-        if self.rows.closed != (0, *self.ends)[count]:
+        if count > self.planned or self.rows.closed != self.reach(count):
             raise CorruptState("the saved rounds of the readout contradict its looks")
+        released = arrays["readout_segments"]
+        shapes = [(0, 0, 0)] if self.segments is None else [(0, 0, 0), (2, *self.segments.shape)]
+        if released.dtype != np.int64 or released.shape not in shapes:
+            raise CorruptState("the saved sums in segments contradict the saved configuration")
+        self._in_segments = released if released.size else None
+        if self.segments is not None and (self._in_segments is None) == (self.rows.in_segments is None):
+            raise CorruptState("the saved sums in segments contradict each other")
         names = ("deadlines",) if "readout_deadlines" in arrays else ()
         self.deadlines.restore({name: arrays[f"readout_{name}"] for name in names})
-        self.settled = count
+        self.settle()
 
 
 def check_supported(readout: Readout, setup: Setup, *, release: str) -> None:
@@ -412,6 +546,8 @@ def check_supported(readout: Readout, setup: Setup, *, release: str) -> None:
             f"readout: a user stays in one group, so several rounds a user need user ids, and are at most "
             f"{MOST_ROUNDS}"
         )
+    if readout.segments is not None:
+        SegmentSums.of(readout.segments, menu.contexts, unit=1, squared=False)
     arm, labels = readout.control.arm, menu.arms
     if isinstance(arm, PublishedPosterior):
         same = arm.menu is not None and arm.menu.contexts.to_config() == menu.contexts.to_config()

@@ -31,12 +31,24 @@ LOOKS = enforced(
 FIXED_IDS = unchecked(
     "fixed ids and times",
     "Which ids ask, and when, does not depend on private data. Group, look and number of rounds of a user "
-    "follow from them alone. Times of calls of readout() do not depend on private data either.",
+    "follow from them alone. Times of calls of readout() and end_readout() depend on public facts and "
+    "releases alone.",
 )
 OTHER_PEOPLE = unchecked(
     "other people's function",
     "No user of this policy is among those from whom the control's published function was learned. (For "
     "somebody who is, both promises together hold.)",
+)
+SEGMENTS = enforced(
+    "segments",
+    "A round adds to the sums of one segment at most. The segment follows from the round's own context and "
+    "public edges or categories. A round whose context cannot be read adds nothing. Sums in segments are "
+    "released once, when no look follows.",
+)
+IN_SEGMENTS = (
+    " Replacing a round may move two segments, which the sensitivity of the sums in segments counts "
+    "(derivation: dpbandits.central.readout.segments). In both groups, these sums and those of the looks add "
+    "up by composition."
 )
 THEOREM = (
     " With a readout, every user's data enters one group only, fixed by public coins. The loss of a user is "
@@ -50,28 +62,32 @@ NOTE = (
     "users of a group at a look are public, as ids and times of asks are."
 )
 
+SEGMENT_NOTE = (
+    "Rewards are also summed in segments of the column {column}. The number of rounds in a segment is "
+    "private, and is released with noise."
+)
+
 
 def with_readout(found: Guarantee, run: ReadoutRun) -> Guarantee:
     """Return the guarantee of a policy with this readout, given that of its learning alone."""
     readout, noises = run.readout, run.noises
     names = ", ".join(one.name for one in run.outcomes)
     others = (OTHER_PEOPLE,) if isinstance(readout.control.arm, PublishedPosterior) else ()
-    records = tuple(
-        own.record(name, readout.looks)
-        for name, own in (("policy", noises.policy), ("control", noises.control))
-    )
+    if run.segments is not None:
+        others = (SEGMENTS, *others)
     return replace(
         found,
         observers=(
             *found.observers,
             shown_to("each user", "the user's own group, as far as decisions show it"),
         ),
-        mechanisms=(*found.mechanisms, *records),
+        mechanisms=(*found.mechanisms, *run.records),
         assumptions=sentences.in_order((*found.assumptions, GROUPS, OUTCOMES, LOOKS, FIXED_IDS, *others)),
-        theorem=found.theorem + THEOREM,
+        theorem=found.theorem + THEOREM + ("" if run.segments is None else IN_SEGMENTS),
         certificate=noises.certificate,
         notes=(
             *found.notes,
             NOTE.format(share=readout.control.share, looks=readout.looks, names=names),
+            *(() if run.segments is None else (SEGMENT_NOTE.format(column=run.segments.column),)),
         ),
     )

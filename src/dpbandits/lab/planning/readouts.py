@@ -16,6 +16,7 @@ from dpbandits._calls import worded
 from dpbandits.central.readout.budget import BothNoises, for_learning
 from dpbandits.central.readout.declared import UNIFORM, Control, Readout
 from dpbandits.central.readout.lattice import Lattice
+from dpbandits.central.readout.segments import SegmentSums
 from dpbandits.domains import RewardRange
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.readout import NoiseScales, half_width
@@ -59,14 +60,19 @@ class ReadoutPlan:
     def _noises(self) -> tuple[NoiseScales, NoiseScales]:
         """Noise of one look's sum of the policy and of the control group, in rounds of the full range."""
         privacy, gaussian = self.privacy, self.release == "features"
-        left = for_learning(privacy, self.readout.share, gaussian=gaussian)
+        left = for_learning(privacy, self.readout.spent, gaussian=gaussian)
         lattice = Lattice(self.readout.outcomes(RewardRange(0, 1)), repeats=False)
+        segments = None
+        if self.readout.segments is not None:  # the noise hardly depends on the number of segments
+            unit, squared = int(lattice.units[0]), not lattice.outcomes[0].yes_no
+            segments = SegmentSums("", ("", ""), 0, (0.5,), unit, squared)
         found = BothNoises.planned(
             GaussianDP(gaussian_mu(left.epsilon, left.delta)) if gaussian else PureDP(left.epsilon),
             privacy,
             SecureNoise(),
             lattice,
-            looks=self.readout.looks,
+            self.readout,
+            segments=segments,
             charged=False,
         )
         step = float(lattice.scales(gaussian=False)[0][0])

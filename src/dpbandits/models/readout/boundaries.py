@@ -7,7 +7,8 @@ independent increments. Two ways keep the chance that any interval excludes the 
 2(1 - Phi(z/sqrt(k/K))), with 1 - Phi(z) = side/2. This is the spending function of Lan and DeMets (1983) in
 the manner of O'Brien and Fleming. The boundaries follow one after the other. The density of the sum, among
 paths that no boundary stopped, is carried from look to look by Gauss-Legendre quadrature. Then the next
-boundary is solved for.
+boundary is solved for. A last look that ends early spends up to its share of the planned rounds in place of
+k/K, so nobody gains by ending a comparison because of earlier looks.
 
 **Any number of looks.** Average the likelihood ratio over N(0, rho) shifts. By Ville's inequality a normal
 sum S_k exceeds sqrt((T_k + rho) log((T_k + rho)/(rho a^2))) in absolute value at any look with probability at
@@ -42,7 +43,7 @@ TIGHTEST = 4.0
 
 @lru_cache(maxsize=4096)
 def _path(
-    increments: tuple[float, ...], planned: int, side: float
+    increments: tuple[float, ...], planned: int, side: float, reached: float | None = None
 ) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
     """Return the levels of these looks, and a grid (n,) of unstopped sums after them with its masses (n,).
 
@@ -53,7 +54,8 @@ def _path(
     levels, points, masses = _path(increments[:-1], planned, side)
     k, total, sd = len(increments), sum(increments), math.sqrt(increments[-1])
     start = -float(ndtri(side / 2.0))
-    before, allowed = (2.0 * float(ndtr(-start / math.sqrt(j / planned))) if j else 0.0 for j in (k - 1, k))
+    parts = (k - 1) / planned, k / planned if reached is None else reached
+    before, allowed = (2.0 * float(ndtr(-start / math.sqrt(part))) if part else 0.0 for part in parts)
     low, high = 0.0, 40.0 * math.sqrt(total)
     for _ in range(60):
         edge = 0.5 * (low + high)
@@ -65,13 +67,16 @@ def _path(
     return (*levels, float(ndtr(-high / math.sqrt(total)))), nodes, high * _WEIGHTS * (kernel @ masses)
 
 
-def planned_levels(increments: FloatArray, planned: int, *, side: float) -> FloatArray:
+def planned_levels(
+    increments: FloatArray, planned: int, *, side: float, reached: float | None = None
+) -> FloatArray:
     """Return one-sided levels (..., k) for the k looks so far, of `planned` looks.
 
     Args:
         increments: Information (..., k) that each look added, in any unit.
         planned: Number of looks that the whole comparison has.
         side: Probability with which one side may ever exclude the truth, such as .025.
+        reached: Share of the planned rounds after look k, if that look ended early.
 
     Example:
         >>> (-ndtri(planned_levels(np.ones(4), 4, side=0.025))).round(2).tolist()
@@ -81,7 +86,7 @@ def planned_levels(increments: FloatArray, planned: int, *, side: float) -> Floa
     relative = np.log2(increments / increments[..., :1])
     steps = np.rint(_GRID * np.clip(relative, -_OCTAVES, _OCTAVES)).reshape(-1, looks)
     kinds, which = np.unique(steps, axis=0, return_inverse=True)
-    found = [_path(tuple((2.0 ** (kind / _GRID)).tolist()), planned, side)[0] for kind in kinds]
+    found = [_path(tuple((2.0 ** (kind / _GRID)).tolist()), planned, side, reached)[0] for kind in kinds]
     return np.asarray(np.array(found)[which.reshape(-1)].reshape(increments.shape))
 
 

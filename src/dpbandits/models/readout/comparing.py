@@ -105,6 +105,7 @@ def compare_groups(
     *,
     planned_looks: int | None,
     confidence: float = 0.95,
+    reached: float | None = None,
 ) -> Readings:
     """Compare the policy group with the control group over all looks so far.
 
@@ -114,6 +115,7 @@ def compare_groups(
         planned_looks: Number of looks that the whole comparison has, fixed before it began. None means that
             looks may go on for ever; `always` is then wider.
         confidence: Confidence of the intervals.
+        reached: Share of all planned rounds after the last of `looks`, if that look ended early.
 
     Raises:
         InvalidParameter: No look has rounds of both groups, there are more looks than planned, or the numbers
@@ -131,7 +133,7 @@ def compare_groups(
     ratio, ratio_ends = contrast.ratio(side, shift=shift)
     no_ratio = low < 0.0
     fixed = contrast.interval(side)
-    always = contrast.interval(_always_level(contrast, planned_looks, side))
+    always = contrast.interval(_always_level(contrast, planned_looks, side, reached))
     check = float(answers.equal())
     p_values = contrast.equal()
     read = tuple(
@@ -172,6 +174,7 @@ def crossed(
     planned_looks: int | None,
     confidence: float = 0.95,
     first: int = 1,
+    reached: float | None = None,
 ) -> int | None:
     """Return the first look, from 1, at which a metric's difference is proven to be above a bound; else None.
 
@@ -186,6 +189,7 @@ def crossed(
         planned_looks: Number of looks that the whole comparison has, or None if it is open.
         confidence: One minus the accepted chance of a false stop.
         first: First look to judge, from 1, if those before it were judged already.
+        reached: Share of all planned rounds after the last of `looks`, if that look ended early.
 
     Raises:
         InvalidParameter: No metric has this name; see also `compare_groups`.
@@ -205,7 +209,8 @@ def crossed(
         if not usable:
             continue
         contrast = _contrast(usable, watched)
-        low, _ = contrast.interval(_always_level(contrast, planned_looks, side))
+        early = reached if k == len(looks) else None
+        low, _ = contrast.interval(_always_level(contrast, planned_looks, side, early))
         if span * float(low[0]) > above:
             return k
     return None
@@ -222,13 +227,15 @@ def _side(metrics: Sequence[Metric], confidence: float) -> FloatArray:
     return np.array([chance if metric.harm else 0.5 * chance for metric in metrics])
 
 
-def _always_level(contrast: Contrast, planned: int | None, side: FloatArray) -> FloatArray:
+def _always_level(
+    contrast: Contrast, planned: int | None, side: FloatArray, reached: float | None
+) -> FloatArray:
     """Return the level (M,) at which the latest look is read so that all looks hold together."""
     increments = contrast.increments
     rows = [
         any_number_level(row, side=float(chance))
         if planned is None
-        else planned_levels(row, planned, side=float(chance))[-1]
+        else planned_levels(row, planned, side=float(chance), reached=reached)[-1]
         for row, chance in zip(increments, side, strict=True)
     ]
     return np.array(rows)

@@ -22,14 +22,15 @@ Bonferroni's inequality.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.models.readout.comparing import plain_numbers
 from dpbandits.models.readout.estimates import Contrast, Side
 from dpbandits.models.readout.sums import Metric, NoiseScales
 
@@ -82,6 +83,11 @@ class ReadCell:
     difference: float
     interval: tuple[float, float]
     p_value: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the estimates as plain values for JSON, None where there is none."""
+        plain: dict[str, Any] = plain_numbers(asdict(self))
+        return plain
 
 
 def holm(p_values: FloatArray) -> FloatArray:
