@@ -67,7 +67,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
     ("py:class", "dpbandits.local.contract.gp_spec.GaussianReports"),
-    ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
+    ("py:class", "dpbandits.tables.device_menu.DeviceMenu"),
     ("py:class", "dpbandits.local.contract.spec.CellReports"),
     ("py:class", "dpbandits.tables.columns.Column"),
     ("py:class", "Column"),

@@ -31,7 +31,7 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import report_seeds
 from dpbandits.lab.study import Cell, Record, run_cells
 from dpbandits.lab.worlds.contextual import PeopleWorld
-from dpbandits.local.contract.people import DeviceMenu
+from dpbandits.tables.device_menu import DeviceMenu
 
 USERS, FIRST_SEED, FIRST_TUNING_SEED = 60_000, 12_000_000, 700
 MOST_COLUMNS, MOST_CATEGORIES = 10, 12

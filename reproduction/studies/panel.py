@@ -52,7 +52,7 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.worlds.contextual import PeopleWorld
-from dpbandits.local.contract.people import DeviceMenu
+from dpbandits.tables.device_menu import DeviceMenu
 from reproduction.studies import panel_baselines as baselines
 from reproduction.studies import panel_tables as tables
 from reproduction.studies.tables_of_people import People

@@ -33,7 +33,7 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.worlds.contextual import PeopleWorld
-from dpbandits.local.contract.people import DeviceMenu
+from dpbandits.tables.device_menu import DeviceMenu
 from reproduction.studies.many_columns import TUNING, frame_of, people_of
 from reproduction.studies.tables_of_people import People
 from reproduction.tuning.worlds import tuning_table

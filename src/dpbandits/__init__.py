@@ -4,6 +4,7 @@ Each trust model has a package:
 
 - `dpbandits.central`: a trusted server sees raw data and gives joint differential privacy.
 - `dpbandits.local`: no server is trusted; each user's client sends locally private reports only.
+- `dpbandits.distributed`: two aggregators that do not work together add up reports; experimental.
 - `dpbandits.outsourced`: the owner of a table releases it once, and another party optimises over the release.
 - `dpbandits.lab`: simulated worlds, baselines and evaluation, without protection.
 
@@ -12,7 +13,8 @@ A policy is built from these parts:
 - `dpbandits.kernels` and `dpbandits.features`: models of the unknown function.
 - `Box`, `Finite`, `Product`, `Arms`, `RewardRange`, `Schema` (of `Range`, `Categories`, `DateRange` and
   `Cycle`), `Actions`: public bounds.
-- `JointDP`, `LocalDP`, `RowDP`: privacy guarantees. `SecureNoise`, `SimulatedNoise`: sources of noise.
+- `JointDP`, `LocalDP`, `DistributedDP`, `RowDP`: privacy guarantees. `SecureNoise`, `SimulatedNoise`: sources
+  of noise.
 - `MemoryLedger`, `SQLiteLedger`: privacy budgets, and detection of copied or rolled-back states.
 
 `dpbandits.lab.worlds` has worlds to try a policy in, and `dpbandits.lab.evaluation` measures it there.
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         audit,
         budget,
         central,
+        distributed,
         domains,
         errors,
         export,
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from dpbandits.central.readout.declared import Control, Readout, Stop
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
-    from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
+    from dpbandits.privacy import DistributedDP, JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
     from dpbandits.tables import (
         Actions,
         Categories,
@@ -72,6 +75,7 @@ __all__ = [
     "Control",
     "Cycle",
     "DateRange",
+    "DistributedDP",
     "Finite",
     "JointDP",
     "LocalDP",
@@ -94,6 +98,7 @@ __all__ = [
     "bounds",
     "budget",
     "central",
+    "distributed",
     "domains",
     "errors",
     "export",
@@ -121,7 +126,14 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.readout.declared": ("Control", "Readout", "Stop"),
         "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
         "dpbandits.models": ("features", "kernels"),
-        "dpbandits.privacy": ("JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"),
+        "dpbandits.privacy": (
+            "DistributedDP",
+            "JointDP",
+            "LocalDP",
+            "RowDP",
+            "SecureNoise",
+            "SimulatedNoise",
+        ),
         "dpbandits.tables": (
             "Actions",
             "Categories",

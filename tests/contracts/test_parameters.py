@@ -17,6 +17,7 @@ ROOMS = (
     "dpbandits.budget",
     "dpbandits.central",
     "dpbandits.central.published",
+    "dpbandits.distributed",
     "dpbandits.lab",
     "dpbandits.lab.baselines",
     "dpbandits.local",

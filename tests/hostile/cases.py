@@ -19,6 +19,7 @@ from dpbandits.central import (
     Stop,
 )
 from dpbandits.central.published import USCA, Dubey2021, Dubey2021Tuning
+from dpbandits.distributed import DistributedSpec, DistributedTuning
 from dpbandits.lab.baselines import (
     ArmEpisodes,
     BlockAggregation,
@@ -58,6 +59,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.outsourced import Modeler, PublicScaling, PublishedRows
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import (
+    DistributedDP,
     GaussianDP,
     GramVectorMechanism,
     JointDP,
@@ -166,6 +168,7 @@ CASES: dict[str, Case] = {
     "DyadicPartition": Case(DyadicPartition, {"dim": 2, "seed": 0, "splits": (0, 1)}),
     "JointDP": Case(JointDP, {"epsilon": 1.0, "delta": 1e-6, "rounds_per_user": 1}),
     "LocalDP": Case(LocalDP, {"epsilon": 1.0}),
+    "DistributedDP": Case(DistributedDP, {"epsilon": 1.0, "reports_per_user": 2}),
     "RowDP": Case(RowDP, {"epsilon": 1.0, "delta": 1e-6, "distance": 1.0, "rows_per_user": 2}),
     "GaussianDP": Case(GaussianDP, {"mu": 0.5}),
     "PureDP": Case(PureDP, {"epsilon": 0.5}),
@@ -325,6 +328,27 @@ CASES: dict[str, Case] = {
             "n_users": 1000,
             "seed": 0,
         },
+    ),
+    "DistributedSpec": Case(
+        DistributedSpec,
+        {
+            "contexts": PEOPLE,
+            "arms": ["mail", "call"],
+            "privacy": DistributedDP(epsilon=1.0),
+            "horizon": 1000,
+            "reward_range": (0.0, 1.0),
+            "seed": 0,
+        },
+    ),
+    "DistributedTuning": Case(
+        lambda **own: DistributedSpec(
+            contexts=PEOPLE,
+            arms=["mail", "call"],
+            privacy=DistributedDP(epsilon=1.0),
+            horizon=1000,
+            tuning=DistributedTuning(**own),
+        ),
+        {"cells": 64, "first": 0.02, "growth": 1.5, "temperature": 0.3, "min_batch": 1},
     ),
     "SpecTuning": Case(
         lambda **own: Spec(

@@ -54,6 +54,7 @@ ROOMS = (
     "policy",
     "central",
     "central.published",
+    "distributed",
     "local",
     "outsourced",
     "lab.baselines",
@@ -106,6 +107,16 @@ ELSEWHERE = {
         "PublishedTable",  # tests/central/logged/test_logged_table.py
         "Shard",
     },
+    "distributed": {
+        "Aggregate",
+        "Collector",
+        "Device",
+        "DistributedTuning",  # inside a spec, in CASES
+        "IdealAggregation",
+        "PublishedCellArms",
+        "Report",
+        "Task",
+    },  # tests/distributed
     "lab.baselines": {"CrudeTuning", "GPUCBTuning"},  # inside a policy, in CASES
     "local": {
         "Client",  # tests/local/test_client_and_outbox.py

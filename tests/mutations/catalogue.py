@@ -2395,7 +2395,7 @@ MUTATIONS = (
         "a device that answers by the first columns",
         "devices answer about other columns than the ones that a version names",
         (
-            "local/contract/grid.py",
+            "domains/grid.py",
             "points[:, self.columns] if self.columns else points",
             "points[:, : len(self.columns)] if self.columns else points",
         ),
@@ -2416,7 +2416,7 @@ MUTATIONS = (
         "available actions that are no actions",
         "a device fails for some users, and whoever sees that it fails learns what is offered to them",
         (
-            "local/contract/people.py",
+            "tables/device_menu.py",
             "    try:\n        if actions is not None and len(actions.sizes) > 1:\n"
             "            known, names = actions.choices, arms.labels\n"
             "            available = [names[known.index(one)] if isinstance(one, dict) else one "

@@ -29,7 +29,7 @@ from typing import Any
 
 from dpbandits.budget.amounts import NOTHING, Amount, exact, ratio_up
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.definitions import Definition, JointDP, LocalDP, RowDP
+from dpbandits.privacy.definitions import Definition, DistributedDP, JointDP, LocalDP, RowDP
 
 __all__ = ["Moves", "Unit", "unit_of"]
 
@@ -146,14 +146,19 @@ def unit_of(privacy: Definition, *, answers: Amount = NOTHING) -> Unit:
             "one user: every (context, reward) that the user's device reports on",
             "any two sequences of pairs (context, reward) that the device could hold are neighbours",
         )
+    if isinstance(privacy, DistributedDP):
+        return Unit(
+            "one user: everything that the user's device reports to two aggregators",
+            "any two sequences of pairs (context, reward) that the device could hold are neighbours",
+        )
     if isinstance(privacy, RowDP):
         moves = Moves(
             exact(privacy.distance, name="distance"), privacy.rows_per_user, exact(answers, name="answers")
         )
         return _unit_of_rows(moves)
     raise InvalidParameter(
-        f"privacy is a {type(privacy).__name__}, expected JointDP, LocalDP or RowDP: an account needs a "
-        "guarantee"
+        f"privacy is a {type(privacy).__name__}, expected JointDP, LocalDP, DistributedDP or RowDP: "
+        "an account needs a guarantee"
     )
 
 

@@ -15,7 +15,7 @@ from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
-__all__ = ["RewardRange"]
+__all__ = ["RewardRange", "read_reward"]
 
 
 @worded
@@ -134,3 +134,19 @@ class RewardRange(Configured):
     def from_centred(self, centred: ArrayLike) -> FloatArray:
         """Return rewards from their centred form. Any number is accepted: estimates may leave the range."""
         return np.asarray(self.middle + as_numbers(centred, name="centred") * self.width)
+
+
+def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
+    """Read a private reward as a client does. Anything but a number counts as missing, and so does NaN.
+
+    Returns:
+        The reward inside the bounds or None, and True if it was clipped.
+    """
+    kinds = (int, float, np.bool_, np.integer, np.floating)
+    try:
+        if not isinstance(reward, kinds) or reward != reward:
+            return None, False
+        inside = float(min(max(reward, bounds.low), bounds.high))
+        return inside, bool(inside != reward)
+    except Exception:  # noqa: BLE001 - an exception from the app's object could reveal its content
+        return None, False

@@ -3,11 +3,12 @@
 A definition states the promise. Noise with a given distribution and scale has a certificate, which proves
 the promise. A guarantee describes definition, noise, certificate and assumptions.
 
-- `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise and its adjacency.
+- `definitions`: `JointDP`, `LocalDP`, `DistributedDP`, `RowDP`, `NoPrivacy`: the promise and its adjacency.
 - `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: the proven privacy loss of
   a mechanism, and composition; `calibration`: the noise scale that a promise needs.
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise and the rule for its certificate; `words`: sources
   of random bits; `samplers`: exact samplers that use them.
+- `histogram`: `ReportHistogram`: one bucket a report, and the noise of two aggregators.
 - `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
 - `prefix_sums`: `BlockRelease`, the matrix mechanism, and `TreeRelease`, the binary tree mechanism (both are
   known as DP-FTRL).
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
     from dpbandits.privacy.definitions import (
         Definition,
+        DistributedDP,
         DPBanditsWarning,
         JointDP,
         LargeDelta,
@@ -53,6 +55,7 @@ __all__ = [
     "Certificate",
     "DPBanditsWarning",
     "Definition",
+    "DistributedDP",
     "Factor",
     "GaussianDP",
     "GramVectorMechanism",
@@ -91,6 +94,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.privacy.definitions": (
             "Definition",
             "DPBanditsWarning",
+            "DistributedDP",
             "JointDP",
             "LargeDelta",
             "LocalDP",

@@ -1,4 +1,4 @@
-"""Definitions of privacy: joint, local and row-level differential privacy, or none.
+"""Definitions of privacy: joint, local, distributed and row-level differential privacy, or none.
 
 A definition holds the numbers that the operator chooses, and says in words what they mean. It has a `title`,
 `epsilon` and `delta`, a `unit` (the data that is protected as one piece), `neighbours` (the adjacency of two
@@ -20,6 +20,7 @@ from dpbandits.errors import DPBanditsWarning, InvalidParameter
 __all__ = [
     "DPBanditsWarning",
     "Definition",
+    "DistributedDP",
     "JointDP",
     "LargeDelta",
     "LocalDP",
@@ -178,6 +179,58 @@ class LocalDP(Configured):
 
 
 @worded
+@_DEFINITIONS.add("DistributedDP")
+@dataclass(frozen=True)
+class DistributedDP(Configured):
+    """Differential privacy by two aggregators of which at least one is honest. Experimental.
+
+    A device splits its report into two shares, one for each aggregator. Each aggregator adds up its shares
+    and adds noise that suffices alone. Everybody except the device sees noisy sums, together with the view of
+    at most one aggregator.
+
+    Args:
+        epsilon: privacy loss of all reports of one user together, above 0; delta is 0.
+        reports_per_user: contribution bound k: largest number of reports of one user, which the user's
+            device enforces. Each report costs epsilon/k.
+
+    Raises:
+        InvalidParameter: a number is outside its range.
+
+    Example:
+        >>> DistributedDP(epsilon=1).unit
+        "one user: everything that the user's device reports, at most 1 report"
+    """
+
+    title: ClassVar[str] = "computational differential privacy with two aggregators"
+    epsilon: float
+    delta: ClassVar[float] = 0.0
+    _: KW_ONLY
+    reports_per_user: int = 1
+    neighbours: ClassVar[str] = (
+        "two sets of reports are neighbouring if everything that one user reports on (contexts, rewards, and "
+        "whether there was a reward at all) is replaced by any other, and everybody else's is unchanged "
+        "(replace one user)"
+    )
+    left_out: ClassVar[tuple[str, ...]] = (
+        "Two aggregators that work together see every report.",
+        "Participation, the time and origin of a report, the version that it answers, and the arm that was "
+        "shown are not hidden.",
+        _GENERAL_FACTS,
+    )
+
+    def __post_init__(self) -> None:
+        _checks.settle(self, epsilon=_checks.number, reports_per_user=_checks.integer)
+
+    @property
+    def unit(self) -> str:
+        """Data that is protected as one piece."""
+        return (
+            "one user: everything that the user's device reports, at most "
+            f"{counted(self.reports_per_user, 'report')}"
+        )
+
+
+@worded
 @_DEFINITIONS.add("RowDP")
 @dataclass(frozen=True)
 class RowDP(Configured):
@@ -285,7 +338,7 @@ class NoPrivacy(Configured):
     left_out: ClassVar[tuple[str, ...]] = ()
 
 
-Definition = JointDP | LocalDP | RowDP | NoPrivacy
+Definition = JointDP | LocalDP | DistributedDP | RowDP | NoPrivacy
 
 
 from_config = _DEFINITIONS.read

@@ -13,7 +13,7 @@ from typing import Any
 from dpbandits._version import __version__
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import ZeroConcentratedDP
-from dpbandits.privacy.definitions import LocalDP, RowDP
+from dpbandits.privacy.definitions import DistributedDP, LocalDP, RowDP
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["FIELDS", "as_yaml", "registry_record"]
@@ -135,6 +135,7 @@ def _from_guarantee(guarantee: Guarantee) -> dict[str, dict[str, Any]]:
     """Return the sections of a record, with all fields that a guarantee determines."""
     definition, certificate = guarantee.definition, guarantee.certificate
     local, rows = isinstance(definition, LocalDP), isinstance(definition, RowDP)
+    shared = isinstance(definition, DistributedDP)
     parameters: dict[str, Any] = {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
     if isinstance(certificate, ZeroConcentratedDP):
         parameters["rho"] = certificate.rho
@@ -164,7 +165,7 @@ def _from_guarantee(guarantee: Guarantee) -> dict[str, dict[str, Any]]:
             ),
         },
         "deployment_model": {
-            "model_name": "Local" if local else "Central",
+            "model_name": "Local" if local else "Varies" if shared else "Central",
             "model_name_details": _sentences([title]),
             "actors": _listed(
                 [
@@ -174,7 +175,7 @@ def _from_guarantee(guarantee: Guarantee) -> dict[str, dict[str, Any]]:
             ),
             "release_type": "Many releases" if several else "One release",
             "release_type_details": "The promise covers all releases together; nothing is renewed with time.",
-            "data_source_type": "Dynamic" if several or local else "Static",
+            "data_source_type": "Dynamic" if several or local or shared else "Static",
             "data_source_type_details": "Everybody's data is used in the releases that the promise counts.",
             "access_type": "Non-interactive",
             "access_type_details": "Nobody queries the data: decisions and predictions follow from releases.",

@@ -20,7 +20,6 @@ from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.grid import PublishedQuestions
-from dpbandits.local.contract.people import DeviceMenu
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, grouped_estimate
 from dpbandits.local.learners.columns import ColumnLearner
@@ -30,6 +29,7 @@ from dpbandits.local.server.counting import deviations
 from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
+from dpbandits.tables.device_menu import DeviceMenu
 
 __all__ = [
     "Crowd",

@@ -47,6 +47,7 @@ from dpbandits._checks import assign
 from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.domains.grid import CellGrid
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.bins import PublishedArms, has_law
 from dpbandits.local.contract.layout import CellQuestion, Layout
@@ -97,21 +98,8 @@ _GRIDS_KEPT = 32
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A public grid over all columns of a spec's unit cube, or over some of them.
-
-    Attributes:
-        sizes: Number of cells along each of the grid's columns.
-        columns: Indices of the spec's columns that the grid covers; empty for all.
-
-    Example:
-        >>> grid = Grid((4, 2))
-        >>> grid.size, grid.locate(np.array([[0.3, 0.9], [1.0, 1.0]])).tolist()
-        (8, [3, 7])
-    """
-
-    sizes: tuple[int, ...]
-    columns: tuple[int, ...] = ()
+class Grid(CellGrid):
+    """A public grid over all columns of a spec's unit cube, or over some of them; see `CellGrid`."""
 
     @classmethod
     def of(cls, dim: int, categories: Mapping[int, int]) -> "Grid":
@@ -143,32 +131,6 @@ class Grid:
             (8, 3)
         """
         return cls(tuple(categories.get(column, _SIDE_OF_MANY) for column in columns), columns)
-
-    @cached_property
-    def size(self) -> int:
-        """Number of cells."""
-        return math.prod(self.sizes)
-
-    @cached_property
-    def centres(self) -> FloatArray:
-        """Centres of the grid's G cells in the unit cube, shape (G, dim)."""
-        places = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1)
-        return np.asarray((places + 0.5) / np.array(self.sizes))
-
-    def locate(self, points: FloatArray) -> IntArray:
-        """Return the cell of each of n points of the unit cube, shape (n,).
-
-        Points have shape (n, dim) for all dim columns of the spec.
-        """
-        sizes, strides = self._steps
-        points = points[:, self.columns] if self.columns else points
-        return np.asarray(np.minimum((points * sizes).astype(np.int64), sizes - 1) @ strides)
-
-    @cached_property
-    def _steps(self) -> tuple[IntArray, IntArray]:
-        """Numbers of cells along each column, and index distances of neighbours along it, (dim,) each."""
-        sizes = np.array(self.sizes, dtype=np.int64)
-        return sizes, np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
 
 
 def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:

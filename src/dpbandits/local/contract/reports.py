@@ -56,7 +56,6 @@ __all__ = [
     "parse",
     "read_only",
     "read_points",
-    "read_reward",
 ]
 
 DIGEST, VERSION, NONCE = slice(1, 5), slice(5, 9), slice(9, 17)
@@ -447,22 +446,6 @@ def check_points(box: Box, context: Any, *, ndim: int) -> None:
     report = schema.check(dict(zip(names, numbers.T, strict=True)))
     if not (report.rows and report.sound):
         raise InvalidData(f"context: {report}")
-
-
-def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
-    """Read a private reward as a client does. Anything but a number counts as missing, and so does NaN.
-
-    Returns:
-        The reward inside the bounds or None, and True if it was clipped.
-    """
-    kinds = (int, float, np.bool_, np.integer, np.floating)
-    try:
-        if not isinstance(reward, kinds) or reward != reward:
-            return None, False
-        inside = float(min(max(reward, bounds.low), bounds.high))
-        return inside, bool(inside != reward)
-    except Exception:  # noqa: BLE001 - as in read_points
-        return None, False
 
 
 def read_only(values: Any, kind: Any) -> NDArray[Any]:

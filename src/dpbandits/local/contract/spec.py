@@ -34,7 +34,6 @@ from dpbandits.local.contract.grid import (
     fits_a_grid,
 )
 from dpbandits.local.contract.layout import Layout
-from dpbandits.local.contract.people import DeviceMenu, offered
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -49,6 +48,7 @@ from dpbandits.privacy.reports.mechanism import LATTICE
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import secure_words
 from dpbandits.tables import Actions, Schema
+from dpbandits.tables.device_menu import DeviceMenu, offered
 from dpbandits.tables.menu import listed_arms
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ from dpbandits._checks import an
 from dpbandits._seen import no_such, said
 from dpbandits.budget import Account, Cost, MemoryLedger, Terms, Unit
 from dpbandits.budget.amounts import Amount, exact
+from dpbandits.domains.rewards import read_reward
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.bins import PublishedArms
-from dpbandits.local.contract.reports import NONCE_BYTES, Chosen, Contract, PublishedT, pack, read_reward
+from dpbandits.local.contract.reports import NONCE_BYTES, Chosen, Contract, PublishedT, pack
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.state.holder import Held, Holder, in_turn

@@ -1,0 +1,51 @@
+"""Distributed trust model: two aggregators add up reports, and neither sees one. Experimental.
+
+A device reports one bucket of a histogram: the cell of its context, and success or failure. Two aggregators
+that do not work together hold shares of each report. Each adds up its shares and adds noise that suffices
+alone. A collector learns from the noisy sums and publishes versions, which name an arm for every cell.
+
+- `DistributedSpec`: the public contract of devices, aggregators and collector. Its `statement()` is the
+  guarantee.
+- `Device`: one user's device, which chooses with a `PublishedCellArms` and makes a `Report`, a bucket.
+- `Collector`: learns from `Aggregate`s, the noisy sums of one version's reports, and publishes.
+- `IdealAggregation`: both aggregators in one process, for simulations and tests. It splits nothing.
+
+**Experimental.** This package has no network protocol yet: reports are not split and not sent. A protocol
+needs three things from it: the task of a version (`DistributedSpec.task`), the bucket of a report
+(`Report.bucket`), and the vector of sums that the collector takes (`Aggregate.sums`). Names and formats may
+change without notice.
+"""
+
+from typing import TYPE_CHECKING
+
+from dpbandits._lazy import lazy
+
+if TYPE_CHECKING:
+    from dpbandits.distributed.aggregation import Aggregate, IdealAggregation
+    from dpbandits.distributed.collector import Collector
+    from dpbandits.distributed.device import Device, Report
+    from dpbandits.distributed.published import PublishedCellArms
+    from dpbandits.distributed.spec import DistributedSpec, DistributedTuning, Task
+
+__all__ = [
+    "Aggregate",
+    "Collector",
+    "Device",
+    "DistributedSpec",
+    "DistributedTuning",
+    "IdealAggregation",
+    "PublishedCellArms",
+    "Report",
+    "Task",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.distributed.aggregation": ("Aggregate", "IdealAggregation"),
+        "dpbandits.distributed.collector": ("Collector",),
+        "dpbandits.distributed.device": ("Device", "Report"),
+        "dpbandits.distributed.published": ("PublishedCellArms",),
+        "dpbandits.distributed.spec": ("DistributedSpec", "DistributedTuning", "Task"),
+    },
+)

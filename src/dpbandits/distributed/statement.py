@@ -1,0 +1,132 @@
+"""Guarantees of everything that one user's device reports to two aggregators."""
+
+from dataclasses import replace
+
+from dpbandits.privacy.certificates import PureDP
+from dpbandits.privacy.definitions import counted
+from dpbandits.privacy.guarantee import Guarantee, Status
+from dpbandits.privacy.histogram import ReportHistogram
+from dpbandits.privacy.sentences import enforced, in_order, protected_from, shown_to, unchecked
+
+__all__ = ["in_one_process", "reports_guarantee"]
+
+_ASSUMPTIONS = (
+    enforced(
+        "device budget",
+        "The device's account is charged before a report is made, and refuses more reports than the bound.",
+    ),
+    enforced(
+        "one report per choice",
+        "For one choice the device charges its account once and makes one report. Other threads wait, and a "
+        "forked process is refused.",
+    ),
+    enforced(
+        "data-independent refusals",
+        "Refusals depend on the spec, on published versions, on the order of calls and on the device's "
+        "budget alone, and come before a context is read.",
+    ),
+    enforced(
+        "nothing to say is a bucket",
+        "A context or reward that is missing, cannot be read or was not available is reported in a bucket of "
+        "its own, under the same noise.",
+    ),
+    unchecked(
+        "two aggregators",
+        "The two aggregators are run by organisations that do not work together, and one of them is honest. "
+        "It adds each report at most once, draws its noise once for a version, and shows nobody its shares "
+        "or its noise.",
+    ),
+    unchecked(
+        "secret sharing",
+        "Reports leave the device as two encrypted shares only, each independent of the report for whoever "
+        "cannot break the cryptography.",
+    ),
+    unchecked(
+        "aggregators' noise",
+        "Each aggregator adds discrete Laplace noise of the stated scale from a secure generator, and "
+        "releases nothing else.",
+    ),
+    unchecked(
+        "aggregators' storage",
+        "No older copy of the honest aggregator's data is restored: report ids, collected versions and drawn "
+        "noise are kept.",
+    ),
+    unchecked("device storage", "The device's ledger is durable, and no older copy of it is restored."),
+    unchecked(
+        "public parameters",
+        "DistributedSpec, epsilon and taking part were fixed without looking at context or reward.",
+    ),
+    unchecked(
+        "reporting times",
+        "The app reports every choice by a deadline, and the time of a report does not depend on context or "
+        "reward.",
+    ),
+    unchecked(
+        "no other data",
+        "Nothing else that depends on the user's data leaves the device, unless its promise is added to this "
+        "one.",
+    ),
+)
+
+
+def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Status = "enforced") -> Guarantee:
+    """Return the guarantee of everything that one user's device reports under a spec.
+
+    Args:
+        histogram: the mechanism of the aggregators.
+        versions: number of versions, each with one released sum.
+        status: status of the aggregators' noise.
+    """
+    privacy = histogram.privacy
+    seen = "noisy sums, versions, and its own shares and noise"
+    reports = counted(privacy.reports_per_user, "report")
+    return Guarantee(
+        definition=privacy,
+        observers=(
+            protected_from("either aggregator, also together with the collector", seen),
+            protected_from("the collector and everyone else", "noisy sums and versions"),
+            shown_to("the user's own device", "context, arm and reward"),
+        ),
+        mechanisms=(histogram.record(versions),),
+        assumptions=in_order(_ASSUMPTIONS),
+        theorem="A report is one bucket, so that replacing it moves a sum by at most 2 in L1, and one "
+        "aggregator's discrete Laplace noise covers this for every sum that the user's reports enter "
+        "(dpbandits.privacy.histogram). The other aggregator's noise is not counted. The guarantee is "
+        "computational: it holds for parties that cannot break the encryption and the expansion of shares "
+        "from seeds. Versions and estimates are post-processing.",
+        status=status,
+        certificate=PureDP(epsilon=privacy.epsilon),
+        limits=(
+            "This library has no program yet that splits reports or adds them up: a deployment supplies it.",
+            f"A user makes at most {reports}: more would each cost as much again.",
+            "Accuracy is not promised: a dishonest aggregator can falsify a sum.",
+        ),
+        notes=(
+            "A report is one bucket of weight one, so a forged report weighs as much as an honest one.",
+            "This trust model is experimental. Protocols for it (VDAF, DAP) are drafts, and formats will "
+            "change.",
+        ),
+    )
+
+
+def in_one_process(histogram: ReportHistogram, *, versions: int, status: Status) -> Guarantee:
+    """Return the guarantee of `IdealAggregation`, which holds against everybody but its own process.
+
+    Arguments are those of `reports_guarantee`.
+    """
+    found = reports_guarantee(histogram, versions=versions, status=status)
+    process = shown_to("the process that holds both aggregators", "every report")
+    collected = protected_from("the collector and everyone else", "noisy sums and versions")
+    split = {"two aggregators", "secret sharing", "aggregators' noise"}
+    one = unchecked(
+        "one process",
+        "One process holds both aggregators and is trusted, as a central server is. Nobody else reaches its "
+        "memory.",
+    )
+    kept = (assumption for assumption in found.assumptions if assumption.name not in split)
+    return replace(
+        found,
+        observers=(process, collected, found.observers[-1]),
+        assumptions=in_order((*kept, one)),
+        limits=("One process sees every report: this is no more than a central server.", *found.limits[1:]),
+    )
