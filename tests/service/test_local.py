@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.local.contract.readout import read_spec
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.surveys import unpacked_reports
 from service import databases
 from service.conftest import Caller, served
 from service.processes import packed_reports
+from service.test_desk import cookie_of, page
 
 SPEC = dpb.local.Spec(
     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1)
@@ -127,3 +129,52 @@ def test_confirmed_reports_are_there_after_a_restart(folder: Path, settings: Set
         assert send(admin, batch)[1]["accepted"] == 3
     with served(Service(folder, settings=settings), token) as admin:
         assert send(admin, batch) == (200, {"accepted": 0, "not_counted": 3})
+
+
+READOUT = dpb.local.ReadoutSpec(
+    target=SPEC,
+    policy=dpb.local.Server(SPEC).publish(),
+    control="mail",
+    privacy=dpb.LocalDP(epsilon=1),
+    n_users=100,
+)
+
+
+def test_a_readout_is_compared_over_http_and_after_a_restart(folder: Path, settings: Settings) -> None:
+    with served(Service(folder, settings=settings)) as admin:
+        assert admin.post("/v1/populations", PEOPLE).status_code == 201
+        asked = {**ASKED, "spec": json.loads(READOUT.to_json())}
+        assert admin.post("/v1/local", asked).status_code == 201
+        assert admin.post("/v1/local", asked).status_code == 201  # the same again
+        early = admin.get("/v1/local/tips/readout")
+        assert (early.status_code, early.json()["type"]) == (409, "urn:dpbandits:conflict")
+        assert admin.with_scopes("report").get("/v1/local/tips/readout").status_code == 403
+        found = json.loads(admin.get("/v1/local/tips/policy").text)
+        spec = read_spec(json.dumps(found["spec"]))
+        assert spec == READOUT
+        published = spec.protocol.publishes.from_json(json.dumps(found["published"]), spec)
+        made = []
+        for number in range(40):
+            client = dpb.local.Client(spec)
+            client.choose(published, {"age": 20 + number})
+            made.append(client.report(1.0))
+        assert send(admin, packed_reports(made))[1] == {"accepted": 40, "not_counted": 0}
+        alone, token = dpb.local.Server(READOUT), admin.token
+        alone.absorb(made)
+        answer = admin.get("/v1/local/tips/readout")
+        assert answer.json() == alone.readout().to_json()
+    with served(Service(folder, settings=settings), token) as admin:
+        assert send(admin, packed_reports(made))[1]["not_counted"] == 40
+        assert admin.get("/v1/local/tips/readout").content == answer.content
+        assert json.loads(admin.get("/v1/local/tips/policy").text)["published"]["version"] == 0
+        cookie = cookie_of(admin)
+        text = page(admin, "/desk/local/tips", cookie).text
+        assert "difference of" in text
+        assert "50.0% of devices get the arm mail" in text
+        stated = " ".join(page(admin, "/desk/local/tips/statement", cookie).text.split())
+        assert "A device sends one report" in stated
+
+
+def test_a_local_policy_that_is_no_readout_has_no_answer(tips: Caller) -> None:
+    send(tips, packed_reports(reports(tips, 5)))
+    assert tips.get("/v1/local/tips/readout").status_code == 409

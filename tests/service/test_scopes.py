@@ -84,6 +84,7 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
         {"context": AGNES},
     ),
     ("post", "/v1/local"): ({"admin"}, "/v1/local", {"name": "x", "population": "customers", "spec": {}}),
+    ("get", "/v1/local/{survey}/readout"): ({"admin", "read"}, "/v1/local/x/readout", None),
     ("get", "/v1/local/{survey}/policy"): ({"report"}, "/v1/local/x/policy", None),
     ("post", "/v1/local/{survey}/reports"): ({"report"}, "/v1/local/x/reports", None),
     ("post", "/v1/outsourced:preview"): ({"admin"}, "/v1/outsourced:preview", DOSES),

@@ -10,6 +10,7 @@ from dpbandits.errors import InvalidData
 
 if TYPE_CHECKING:
     from dpbandits.local.contract.bins import PublishedArms
+    from dpbandits.local.contract.readout import ReadoutSpec
     from dpbandits.local.contract.spec import Spec
 
 __all__ = ["RemoteServer"]
@@ -34,7 +35,7 @@ class RemoteServer(Remote):
     def __init__(self, url: str, name: str, *, token: str, **options: Any) -> None:
         super().__init__("local", url, name, token=token, **options)
 
-    def publish(self) -> "tuple[Spec, PublishedArms]":
+    def publish(self) -> "tuple[Spec | ReadoutSpec, PublishedArms]":
         """Return the contract and the latest published version.
 
         Build the contract into devices: they then refuse a service that sends another one.
@@ -44,11 +45,11 @@ class RemoteServer(Remote):
             InvalidParameter: there is no such local policy, or the token lacks the scope.
             IncompatibleState: the answer is not a contract, or the published version does not fit it.
         """
-        from dpbandits.local.contract.spec import Spec
+        from dpbandits.local.contract.readout import read_spec
 
         answer = self._made("GET", "/policy", None)
         try:
-            spec = Spec.from_json(json.dumps(answer["spec"]))
+            spec = read_spec(json.dumps(answer["spec"]))
             return spec, spec.protocol.publishes.from_json(json.dumps(answer["published"]), spec)
         except KeyError:
             raise strange() from None

@@ -216,6 +216,20 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "result": Of(Named("ReadoutResult"), (Named("ReadoutResult"), None)),
         },
     ),
+    "LocalReadout": (
+        "`local.Server.readout()` as JSON. `reports` has the numbers of reports of the control and of the "
+        "policy group. `comparable` is false if they do not fit the control's share.",
+        {
+            "reward": Named("ReadMetric"),
+            "sentence": "The policy earns more than the control ...",
+            "reports": Of([5020, 4980], [int]),
+            "share": 0.5,
+            "sample_ratio": 0.7,
+            "comparable": True,
+            "confidence": 0.95,
+            "epsilon": 1.0,
+        },
+    ),
     "Flag": (
         "What OFREP calls an evaluation; errors in place of a value if the context cannot be read.",
         {

@@ -465,9 +465,23 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         has_tag=True,
     )
     def get_local_policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
-        """`spec` is JSON for `Spec.from_json`, and `published` for `PublishedArms.from_json`."""
+        """`spec` is JSON for `Spec.from_json`, and `published` for `PublishedArms.from_json`.
+
+        For a readout, `spec` is JSON for `ReadoutSpec.from_json`.
+        """
         service.refuse_in_a_copy()  # the reports for it would be lost
         return tagged(*service.surveys.published(survey), if_none_match)
+
+    @route(
+        "GET /{survey}/readout",
+        "Compare a version with its control group, from devices' reports",
+        "LocalReadout",
+        "conflict",
+    )
+    def get_local_readout(survey: SurveyName, token: Reader) -> dict[str, Any]:
+        """The answer is computed from private reports alone, as `local.Server.readout()` does."""
+        service.refuse_in_a_copy()
+        return service.surveys.readout(survey)
 
     @route(
         "POST /{survey}/reports",

@@ -258,7 +258,7 @@ class PolicyRequest(_Strict):
 
 
 class SurveyRequest(_Strict):
-    """Local policy: a `local.Spec` in the form of `to_json`, and its population."""
+    """Local policy: a `local.Spec` or `ReadoutSpec` in the form of `to_json`, and its population."""
 
     name: Name
     population: Name

@@ -42,8 +42,9 @@ import numpy as np
 
 from dpbandits._reading import reading
 from dpbandits.budget import Ledger, cost_of_guarantee
-from dpbandits.errors import CorruptState, StateError
-from dpbandits.local import ReportCounts, Server, Spec
+from dpbandits.errors import CorruptState, ProtocolError, StateError
+from dpbandits.local import ReadoutSpec, ReportCounts, Server, Spec
+from dpbandits.local.contract.readout import read_spec
 from dpbandits.local.server.counting import Absorbed, batch_of
 from dpbandits.local.server.durable import counts_for, packed_counts
 from dpbandits.local.server.pace import Pace
@@ -131,7 +132,7 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
     `by` is the id of the token that asks. After an error nothing is stored.
     """
     try:
-        spec = Spec.from_json(json.dumps(asked["spec"]))
+        spec = read_spec(json.dumps(asked["spec"]))
     except StateError as error:
         raise Problem("invalid", f"spec: {error}") from None
     name, population, text = asked["name"], asked["population"], spec.to_json()
@@ -160,7 +161,9 @@ class SharedServer:
             from the time when it first saw the version.
     """
 
-    def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
+    def __init__(
+        self, store: Store, identity: str, spec: Spec | ReadoutSpec, *, least_open: float = LEAST_OPEN
+    ) -> None:
         self._store, self._id, self.spec = store, identity, spec
         # This worker's clock determines when it may publish, and never which versions are open.
         self._pace, self._seen = Pace(least_open), set[int]()
@@ -169,7 +172,7 @@ class SharedServer:
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
 
     @staticmethod
-    def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
+    def begin(writes: Writes, identity: str, spec: Spec | ReadoutSpec, published: Any = None) -> None:
         """Insert version 0 of a new policy: `published`, or the first version of its spec."""
         first = Server(spec).publish() if published is None else published
         content = first.to_json(spec).encode()
@@ -368,7 +371,7 @@ class SharedServer:
             writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, number)
 
 
-def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
+def _whole(spec: Spec | ReadoutSpec, number: int, server: Server[Any]) -> bytes:
     """Return the whole state of a server after `number` rows of the log, encoded."""
     named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
     return encode(State(**named, arrays=server.to_arrays()))[0]
@@ -392,7 +395,7 @@ class Surveys:
                     row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
                 if row is None or self._ledger.charged(row[1], f"local:{row[0]}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                self._open[name] = SharedServer(self._store, row[0], Spec.from_json(row[2]))
+                self._open[name] = SharedServer(self._store, row[0], read_spec(row[2]))
             return self._open[name]
 
     def published(self, name: str) -> tuple[str, str]:
@@ -401,6 +404,18 @@ class Surveys:
         published, spec = server.publish(), server.spec
         text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
+
+    def readout(self, name: str) -> dict[str, Any]:
+        """Return the answer of a readout from all reports so far as public JSON.
+
+        Raise Problem if the local policy is no readout, or has no answer yet.
+        """
+        try:
+            return self.server(name).server.readout().to_json()
+        except ProtocolError:
+            raise Problem(
+                "conflict", "There is no answer: this is no readout, or a group has no reports yet."
+            ) from None
 
     def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
         """Return, for each batch, the counts of its reports once they are on disk, or its Problem."""

@@ -25,8 +25,12 @@ from urllib.parse import parse_qs
 from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dpbandits import __version__, local
+from dpbandits import __version__
 from dpbandits.budget.accountants import ACCOUNTANTS, SUM_NAMES
+from dpbandits.errors import ProtocolError
+from dpbandits.local import ReadoutSpec, Server
+from dpbandits.local.contract.readout import read_spec
+from dpbandits.local.server.readout import LocalReadoutResult
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.pages import as_fragment
 from dpbandits.service import policies
@@ -297,7 +301,9 @@ class _Desk:
     def local(self, survey: str, across: str = "0", up: str = "1") -> Response:
         """Show a local policy: the arms that devices choose, as a map over two columns."""
         _, name, population, text, made_at = self._survey(survey)
-        spec = local.Spec.from_json(text)
+        contract = read_spec(text)
+        readout = isinstance(contract, ReadoutSpec)
+        spec = contract.target if isinstance(contract, ReadoutSpec) else contract
         columns = columns_of(spec)
         pairs = [*combinations(range(min(len(columns), MOST_MAPPED)), 2)]
         pair: tuple[int, int | None] = (0, None)
@@ -317,12 +323,23 @@ class _Desk:
                 "across": pair[0],
                 "up": pair[1],
             }
-        return self.page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
+            if readout:
+                told["answer"] = self._answer(server)
+        shown = {"name": name, "population": population, "made_at": made_at, "spec": spec}
+        return self.page("local.html", contract=contract, readout=readout, **shown, **told)
+
+    @staticmethod
+    def _answer(server: Server[Any]) -> LocalReadoutResult | None:
+        """Return the answer of a readout; None while a group has no reports."""
+        try:
+            return server.readout()
+        except ProtocolError:
+            return None
 
     def local_statement(self, survey: str) -> Response:
         """Show the statement of a local policy, to be printed and signed."""
         _, name, population, text, made_at = self._survey(survey)
-        promised = local.Spec.from_json(text).statement()
+        promised = read_spec(text).statement()
         return self._stated(name, population, made_at, promised)
 
     def _survey(self, name: str) -> tuple[Any, ...]:
@@ -420,7 +437,7 @@ class _Desk:
             for identity, name, population, status, made_at, asked in rows
         ]
         for identity, name, population, spec, made_at in self._service.read(_local):
-            promised = local.Spec.from_json(spec).statement()
+            promised = read_spec(spec).statement()
             privacy = {"epsilon": promised.epsilon, "delta": promised.delta or None}
             charges.append((f"local:{identity}", (population, name, "local", "active", made_at), privacy))
         found = []
