@@ -33,6 +33,7 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
+from internals.policy import give_salt
 from tuning import placed
 
 HORIZON = 64
@@ -55,6 +56,8 @@ class Case:
         counts_users: whether it can bound the rounds of a user.
         blocks: whether, being private, it releases at `BLOCKS`; others test what a round moves by themselves.
         mixes: whether its releases are mixed sums of features; others test what adds the noise by themselves.
+        people: whether it has contexts and arms. What it makes of other things that are brought is tested in
+            `test_contexts_and_arms`.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Case:
     counts_users: bool
     blocks: bool = True
     mixes: bool = True
+    people: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -82,6 +86,20 @@ def _block(**changes: Any) -> GPBandit:
     tuning = {"n_features": 6, "blocks": BLOCKS}
     tuning |= {name: changes.pop(name) for name in GPTuning.__dataclass_fields__ if name in changes}
     return GPBandit(**placed(arguments | changes), tuning=GPTuning(**tuning))
+
+
+def _read(**changes: Any) -> RoundPolicy:
+    """A readout is for contexts and arms; candidates are a context followed by an arm's code, 0 or 1."""
+    own = {
+        "kernel": None,
+        "domain": None,
+        "contexts": dpb.Schema(x=dpb.Range(0, 1)),
+        "arms": ["a", "b"],
+        "readout": dpb.Readout(
+            control=dpb.Control(arm="a", share=0.3), metrics={"complaint": bool, "revenue": (0, 9)}
+        ),
+    }
+    return with_salt(_block(**(own | changes)))
 
 
 def _tree(**changes: Any) -> Dubey2021:
@@ -237,6 +255,14 @@ CASES = (
         counts_users=True,
         mixes=False,
     ),
+    Case(
+        "readout",
+        partial(_read, release="features"),
+        learns=True,
+        private=True,
+        counts_users=True,
+        people=True,
+    ),
     Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(
@@ -259,6 +285,7 @@ CASES = (
 )
 
 every_policy = pytest.mark.parametrize("case", CASES, ids=repr)
+of_candidates = pytest.mark.parametrize("case", [case for case in CASES if not case.people], ids=repr)
 learning = pytest.mark.parametrize("case", [case for case in CASES if case.learns], ids=repr)
 not_learning = pytest.mark.parametrize("case", [case for case in CASES if not case.learns], ids=repr)
 without_privacy = pytest.mark.parametrize("case", [case for case in CASES if not case.private], ids=repr)
@@ -278,8 +305,22 @@ def account_of(policy: RoundPolicy, epsilon: float, delta: float) -> Terms:
 
 
 def decision_set(round_index: int, n: int = 5) -> np.ndarray:
-    """What user number `round_index` brings: reproducible, inside the domain."""
-    return np.random.default_rng(round_index).random((n, 2))
+    """What user number `round_index` brings: reproducible, inside the domain, with an arm's code behind."""
+    rows = np.random.default_rng(round_index).random((n, 2))
+    rows[:, 1] = rows[:, 1] < 0.5
+    return rows
+
+
+def with_salt(policy: RoundPolicy) -> RoundPolicy:
+    """The policy, whose users have the groups that they have in every other policy of this suite."""
+    if policy.user_ids:
+        give_salt(policy, bytes(16))
+    return policy
+
+
+def to_predict(policy: RoundPolicy, rows: np.ndarray) -> np.ndarray:
+    """What `predict` takes of these candidates: their contexts, if the policy has arms."""
+    return rows if policy.menu is None else rows[:, :-1]
 
 
 def reward_of(action: np.ndarray, round_index: int) -> float:

@@ -125,10 +125,18 @@ def changing_products(**changes):
     return policy
 
 
+def read(**changes):
+    """A policy with a readout, whose users have the same groups each time."""
+    policy = gp(**({"readout": dpb.Readout(control=dpb.Control(arm="call"))} | changes))
+    internals.give_salt(policy, bytes(16))
+    return policy
+
+
 NUMBERS_TOO = MAKERS | {
     "GPBandit of products": lambda **changes: gp(
         **({"arms": PRODUCTS, "tuning": GPTuning(release="marginals", blocks=BLOCKS)} | changes)
     ),
+    "GPBandit with a readout": read,
     "GPBandit of arms that change": changing,
     "GPBandit of products that change": changing_products,
     "GPBandit of actions": lambda **changes: gp(

@@ -8,6 +8,7 @@ import pytest
 
 from contracts.cases import (
     BLOCKS,
+    CASES,
     HORIZON,
     decision_set,
     every_policy,
@@ -184,7 +185,11 @@ def on_the_edge(features, n):
     return high
 
 
-@mixing_blocks
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.private and case.blocks and case.mixes and not case.people],
+    ids=repr,
+)
 def test_what_one_user_becomes_on_the_lattice_depends_on_nobody_else(case):
     """Each of some reports alone: their integers are those that they have among all."""
 

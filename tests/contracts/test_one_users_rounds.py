@@ -17,8 +17,9 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import ContributionExceeded, DPBanditsError
 from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.certificates import PureDP
 from internals.blocks import loss_between, recorded
-from internals.policy import lineage
+from internals.policy import give_salt, lineage
 
 HORIZON, BLOCKS, ROUNDS = 34, (8, 16, 28), 3
 PEOPLE = dpb.Schema(
@@ -27,6 +28,7 @@ PEOPLE = dpb.Schema(
     old=dpb.Categories([False, True]),
 )
 ARMS = ["mail", "call", "nothing"]
+POLICY_SALT, CONTROL_SALT = 0, 1
 WHEN = {"one block": (2, 4, 5), "several blocks": (3, 9, 20), "across a delay": (6, 7, 17)}
 
 
@@ -81,6 +83,18 @@ def warm():
     return policy
 
 
+def read(salt, **changes):
+    """A policy with a readout; the salt decides which group the user "one" is in."""
+    readout = dpb.Readout(
+        control=dpb.Control(arm="nothing", share=0.5),
+        metrics={"complaint": bool, "revenue": (0, 9)},
+        share=0.3,
+    )
+    policy = of_people(readout=readout, **changes)
+    give_salt(policy, bytes([salt]) * 16)
+    return policy
+
+
 def in_cells(**changes):
     tuning = {name: changes.pop(name) for name in ("reporting_delay", "lag") if name in changes}
     arguments = {
@@ -108,6 +122,10 @@ MAKERS = {
     "marginals, actions and Gaussian counts": lambda: of_numbers(delta=1e-3),
     "marginals, products": of_products,
     "marginals, arms that change": changing,
+    "marginals, read, in the policy's group": lambda: read(POLICY_SALT),
+    "marginals, read, in the control group": lambda: read(CONTROL_SALT),
+    "marginals, read and delayed": lambda: read(POLICY_SALT, reporting_delay=3),
+    "marginals, read, Gaussian": lambda: read(POLICY_SALT, delta=1e-3),
     "cells": in_cells,
     "cells, horizon unknown": lambda: in_cells(horizon=None),
     "cells, delayed": lambda: in_cells(reporting_delay=3),
@@ -131,10 +149,15 @@ def brought(policy, rng):
     return person(rng), available or None
 
 
+def metrics(decision, told):
+    """Metrics beside a reward, at an end of their ranges where the reward is at its end."""
+    return {} if decision.group is None else {"complaint": told > 1.0, "revenue": 9.0 * (told + 1.0) / 4.0}
+
+
 def life(monkeypatch, make, when, user):
-    """What was moved, and how everybody else was answered; `user` seeds what one user brings."""
+    """What was moved, how others were answered, and one user's group; `user` seeds what this user brings."""
     policy, own, others = make(), np.random.default_rng(user), np.random.default_rng(77)
-    moved, answers, waiting = recorded(monkeypatch, policy), [], []
+    moved, answers, waiting, group = recorded(monkeypatch, policy), [], [], None
     for t in range(HORIZON):
         mine = t in when
         sets, available = brought(policy, own if mine else others)
@@ -153,6 +176,7 @@ def life(monkeypatch, make, when, user):
         except DPBanditsError:
             assert fate == "refused"
             continue
+        group = decision.group if mine else group
         if not mine:
             answers.append((t, np.asarray(decision.action).tolist(), decision.propensity))
             policy.tell(decision.id, 4.0 * others_reward - 1.0)
@@ -161,28 +185,39 @@ def life(monkeypatch, make, when, user):
         elif fate == "abandoned":
             policy.abandon(decision.id)
         elif fate == "told":
-            policy.tell(decision.id, {0: -1.0, 1: 3.0}.get(user, float(own.uniform(-5.0, 7.0))))
+            told = {0: -1.0, 1: 3.0}.get(user, float(own.uniform(-5.0, 7.0)))
+            policy.tell(decision.id, told, **metrics(decision, told))
         elif fate == "no reward":
             with contextlib.suppress(DPBanditsError):
                 policy.tell(decision.id, float("nan"))
         if t == HORIZON - 2:
             for late in waiting:
                 policy.tell(late, 3.0)
-    return policy, moved, answers
+    return policy, moved, answers, group
+
+
+def promised(policy, group):
+    """What hides a user of a group: epsilon of Laplace noise, and (sensitivity/scale)^2 of Gaussian noise."""
+    used = policy.guarantee.mechanisms
+    if group is not None:
+        used = [one for one in used if one.name.endswith("control group at a look") == (group == "control")]
+    pure = [Fraction(one.certificate.epsilon) for one in used if isinstance(one.certificate, PureDP)]
+    other = [(one.sensitivity / one.scale) ** 2 for one in used if not isinstance(one.certificate, PureDP)]
+    return min(sum(pure), Fraction(policy.privacy.epsilon)), sum(other)
 
 
 @pytest.mark.parametrize("when", WHEN.values(), ids=WHEN)
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_all_rounds_of_one_user_lose_no_more_than_was_promised(monkeypatch, make, when):
     lives = [life(monkeypatch, make, when, user) for user in range(4)]
-    policy, losses = lives[0][0], []
-    *_, counts = promised = policy.guarantee.mechanisms
-    for (_, moved, answers), (_, others, their_answers) in combinations(lives, 2):
+    policy, (*_, group), losses = lives[0][0], lives[0], []
+    most, most_squares = promised(policy, group)
+    for (_, moved, answers, _), (_, others, their_answers, _) in combinations(lives, 2):
         assert answers == their_answers
         pure, squares = loss_between(moved, others)
         losses.append(pure)
-        assert pure <= Fraction(promised[0].certificate.epsilon if squares else policy.privacy.epsilon)
-        assert squares <= (counts.sensitivity / counts.scale) ** 2
+        assert pure <= most
+        assert squares <= most_squares
     assert len(policy.released) > 0
     assert max(losses) > 0.5 * policy.privacy.epsilon
 

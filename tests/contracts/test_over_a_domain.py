@@ -20,7 +20,7 @@ AMONG_CANDIDATES_ONLY = {
 }
 
 over_a_domain = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name not in AMONG_CANDIDATES_ONLY], ids=repr
+    "case", [case for case in CASES if case.name not in AMONG_CANDIDATES_ONLY and not case.people], ids=repr
 )
 among_candidates = pytest.mark.parametrize(
     "case", [case for case in CASES if case.name in AMONG_CANDIDATES_ONLY], ids=repr

@@ -5,7 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from contracts.cases import BLOCKS, HORIZON, decision_set, mixing_blocks, releasing_in_blocks, reward_of
+from contracts.cases import (
+    BLOCKS,
+    HORIZON,
+    decision_set,
+    mixing_blocks,
+    releasing_in_blocks,
+    reward_of,
+    to_predict,
+)
 from contracts.driving import ask, drive
 from dpbandits.errors import ContributionExceeded
 from dpbandits.privacy import JointDP
@@ -28,12 +36,14 @@ def tell_otherwise(policy, start, stop):
 @releasing_in_blocks
 def test_answers_depend_on_releases_alone(case, monkeypatch):
     """With the same releases, whatever they were computed from, all answers are the same."""
-    points, seen = decision_set(77), []
+    seen = []
     for run in (drive, tell_otherwise):
         policy = case.make()
         internals.fix_releases(monkeypatch, policy)
         chosen = run(policy, 0, HORIZON)
-        seen.append((chosen, *(values.tolist() for values in policy.predict(points))))
+        seen.append(
+            (chosen, *(values.tolist() for values in policy.predict(to_predict(policy, decision_set(77)))))
+        )
     assert seen[0] == seen[1]
 
 
@@ -75,8 +85,9 @@ def shown(policy):
     shown += [
         repr(value) for value in vars(policy).values() if type(value).__module__.startswith("dpbandits")
     ]
-    points = decision_set(77)
-    shown += [policy.guarantee.explain(), str(policy.predict(points)), str(policy.recommend(points))]
+    points = to_predict(policy, decision_set(77))
+    recommended = policy.recommend(points if policy.menu is None else points[0])
+    shown += [policy.guarantee.explain(), str(policy.predict(points)), str(recommended)]
     shown.append(str(policy.released.tolist()))
     lineage = internals.lineage(policy)
     return "\n".join(shown).replace(lineage, "LINEAGE").replace(lineage[:8], "LINEAGE")

@@ -21,11 +21,13 @@ class Moved:
 
 
 def recorded(monkeypatch, policy):
-    """A list that every release of `policy` adds its uses of noise to, two or one a block.
+    """A list that every release of `policy` adds its uses of noise to, two or one a block, two a look.
 
-    What is released of a block is a draw by its number alone: two lives see the same releases.
+    What is released of a block or look is a draw by its number alone: two lives see the same releases.
     """
     asked, moved, kind = [], [], policy._kind
+    if policy._run is not None:
+        _record_looks(monkeypatch, policy._run, moved)
     draw = kind.draw
 
     def no_noise(law):
@@ -68,6 +70,35 @@ def recorded(monkeypatch, policy):
 
     monkeypatch.setattr(kind, "draw", fixed)
     return moved
+
+
+class _NoNoise:
+    """Adds nothing, and notes how much it was asked to add."""
+
+    def __init__(self):
+        self.asked = []
+
+    def integer_laplace(self, rate, size):
+        self.asked.append(("laplace", rate))
+        return np.zeros(size, dtype=np.int64)
+
+    def integer_gaussian(self, scale, size):
+        self.asked.append(("gaussian", scale))
+        return np.zeros(size, dtype=np.int64)
+
+
+def _record_looks(monkeypatch, run, moved):
+    release = run.release
+
+    def fixed(_):
+        noise = _NoNoise()
+        release(noise)
+        *before, last = run._looks
+        moved.extend(Moved(*use, sums) for use, sums in zip(noise.asked, last.sums, strict=True))
+        drawn = np.random.default_rng(len(before)).integers(-(10**6), 10**6, last.sums.shape)
+        run._looks = (*before, last._replace(sums=drawn))
+
+    monkeypatch.setattr(run, "release", fixed)
 
 
 def loss_between(one, other):
