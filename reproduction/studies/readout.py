@@ -4,8 +4,8 @@ The study measures how often the intervals of `dpbandits.models.readout` cover, 
 policy group and a control group of a public share are read at four looks. Noise is that of the defaults, in
 its continuous form. The control's share is .1. The control spends (1, 1e-6) as Laplace noise of epsilon 1.
 The policy group spends a share of .05, as Gaussian noise of mu^2/20 or, for pure kinds, as Laplace noise of
-epsilon/20. The count of answers has the weight .3, so the sensitivity of a metric and this count is 1.3 in L1
-and sqrt(1.09) in L2.
+epsilon/20. The sum of answers has the weight w = 9/16. With a metric its sensitivity is 1 + w/2 in L1, and
+sqrt(1 + w^2/4) in L2. With squares it is 1 + w/2 + w^2/16 in L1.
 
 | scenario | outcomes |
 |---|---|
@@ -52,19 +52,13 @@ from dpbandits.models.readout.segments import cell_contrast, holm
 from dpbandits.privacy.calibration import gaussian_mu
 
 RUNS, SEED = 20_000, 7_600_000
-LOOKS, SHARE, POLICY_SHARE, ANSWERED = 4, 0.1, 0.05, 0.3
+LOOKS, SHARE, POLICY_SHARE, ANSWERED = 4, 0.1, 0.05, 9 / 16
 EPSILON, DELTA = 1.0, 1e-6
 PEOPLE = (2_000, 10_000, 100_000)
 KINDS = ("gaussian", "pure")
 SCENARIOS = ("rare", "revenue", "small", "none", "drift", "adaptive")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "readout.json"
 
-L1, L2 = 1.0 + ANSWERED, float(np.hypot(1.0, ANSWERED))
-CONTROL = NoiseScales(laplace=L1 / EPSILON)
-POLICY = {
-    "gaussian": NoiseScales(gaussian=L2 / (gaussian_mu(EPSILON, DELTA) * POLICY_SHARE**0.5)),
-    "pure": NoiseScales(laplace=L1 / (EPSILON * POLICY_SHARE)),
-}
 NONE = NoiseScales()
 
 
@@ -104,13 +98,22 @@ def laws(scenario: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     return yes, np.column_stack([1 - policy, policy]), np.column_stack([1 - control, control]), share
 
 
+def laws_of(kind: str, *, squares: bool) -> tuple[NoiseScales, NoiseScales]:
+    """Noise of a sum of the policy and of the control group."""
+    l1 = 1.0 + ANSWERED / 2.0 + (ANSWERED**2 / 16.0 if squares else 0.0)
+    pure = NoiseScales(laplace=l1 / (EPSILON * POLICY_SHARE))
+    l2 = float(np.hypot(1.0, ANSWERED / 2.0))
+    gaussian = NoiseScales(gaussian=l2 / (gaussian_mu(EPSILON, DELTA) * POLICY_SHARE**0.5))
+    return pure if kind == "pure" else gaussian, NoiseScales(laplace=l1 / EPSILON)
+
+
 def noise(rng: np.random.Generator, law: NoiseScales, shape: tuple[int, ...]) -> np.ndarray:
     return rng.laplace(size=shape) * law.laplace + rng.standard_normal(shape) * law.gaussian
 
 
 def squares_noise(law: NoiseScales) -> NoiseScales:
-    """Noise of squares that cost nothing: 4 b beside Laplace noise, sd/.8325 beside Gaussian noise."""
-    return NoiseScales(4.0 * law.laplace, law.gaussian / 0.8325)
+    """Noise of squares: 4 b beside Laplace noise, sd/.78125 beside Gaussian noise."""
+    return NoiseScales(4.0 * law.laplace, law.gaussian / 0.78125)
 
 
 def side(
@@ -141,6 +144,19 @@ def side(
     )
 
 
+def with_noise(part: Side, law: NoiseScales, rng: np.random.Generator) -> Side:
+    """Return the same sums with further independent noise, as columns without rounds.
+
+    The number of answered rounds is the sum of answers plus half the metric's sum, which has its own noise.
+    """
+    drawn, ones = noise(rng, law, part.sums.shape), np.ones_like(part.sums)
+    added = {"sums": drawn, "laplace": law.laplace * ones, "gaussian": law.gaussian * ones}
+    added |= {"squared_rounds": 0.0 * ones, "overlap": 0.0 * ones}
+    names = [name for name in Side.__dataclass_fields__ if name != "moments"]
+    fields = ((name, getattr(part, name)) for name in names)
+    return Side(**{name: np.concatenate([own, added.get(name, own)], axis=-1) for name, own in fields})
+
+
 def world(scenario: str, kind: str, people: int, runs: int, rng: np.random.Generator) -> tuple[Contrast, ...]:
     """The comparison with noise and the same without, and the true difference and ratio."""
     values, policy, control, share = laws(scenario)
@@ -148,10 +164,8 @@ def world(scenario: str, kind: str, people: int, runs: int, rng: np.random.Gener
     rounds = rng.binomial(per_look, share, (runs, LOOKS))
     weights = np.full((runs, LOOKS), 1.0 / LOOKS)
     sides = []
-    for number, chances, law in (
-        (per_look - rounds, policy, POLICY[kind]),
-        (rounds, control, CONTROL),
-    ):
+    own, theirs = laws_of(kind, squares=len(values) > 2)
+    for number, chances, law in ((per_look - rounds, policy, own), (rounds, control, theirs)):
         counts = rng.multinomial(number, np.broadcast_to(chances, (runs, *chances.shape)))
         sums = counts @ (values - 0.5)
         squares = counts @ (2.0 * values - 1.0) ** 2 if len(values) > 2 else None
@@ -251,7 +265,8 @@ def forecast(scenario: str, kind: str, people: int) -> float | None:
         return None
     chances = control.mean(axis=0)
     sd = float(np.sqrt(chances @ values**2 - (chances @ values) ** 2))
-    return half_width(people, share=SHARE, looks=LOOKS, policy_law=POLICY[kind], control_law=CONTROL, sd=sd)
+    policy, own = laws_of(kind, squares=len(values) > 2)
+    return half_width(people, share=SHARE, looks=LOOKS, policy_law=policy, control_law=own, sd=sd)
 
 
 def answered_row(kind: str, people: int, shares: tuple[float, float], runs: int, seed: int) -> dict[str, Any]:
@@ -261,9 +276,11 @@ def answered_row(kind: str, people: int, shares: tuple[float, float], runs: int,
     rounds = rng.binomial(per_look, SHARE, (runs, LOOKS))
     weights = np.full((runs, LOOKS), 1.0 / LOOKS)
     sides = []
-    for number, share, law in ((per_look - rounds, shares[0], POLICY[kind]), (rounds, shares[1], CONTROL)):
-        wide = NoiseScales(law.laplace / ANSWERED, law.gaussian / ANSWERED)
-        sides.append(side(number, rng.binomial(number, share) - 0.5 * number, None, wide, weights, rng))
+    both = zip((per_look - rounds, rounds), shares, laws_of(kind, squares=False), strict=True)
+    for number, share, law in both:
+        own = NoiseScales(law.laplace / ANSWERED, law.gaussian / ANSWERED)
+        told = side(number, rng.binomial(number, share) - 0.5 * number, None, own, weights, rng)
+        sides.append(with_noise(told, NoiseScales(0.5 * law.laplace, 0.5 * law.gaussian), rng))
     p = Contrast(*sides).equal()
     return {
         "part": "answered",
@@ -287,7 +304,7 @@ def visits_row(pattern: str, correlation: float, kind: str, runs: int, seed: int
     counts = {"control": rng.binomial(users, SHARE, (runs,))}
     counts["policy"] = users - counts["control"]
     sides = []
-    for name, law in (("policy", POLICY[kind]), ("control", CONTROL)):
+    for name, law in zip(("policy", "control"), laws_of(kind, squares=True), strict=True):
         number = counts[name]
         if pattern == "across":
             table = beta_binomial(LOOKS, **chance)

@@ -495,6 +495,9 @@ ELSEWHERE = {
     "chosen on two scratch seeds without a result; reproduction/tuning/products.py --logs compares it": (
         "central.logged.product_tables.MOST_BINS",
     ),
+    "reproduction/tuning/readout_answers.py compares it, on seeds below a million": (
+        "central.readout.lattice.ANSWERED",
+    ),
     "no trials are known of: what they stand for is written beside them": (
         "central.marginals.learning.WIDEST",
         "central.arm_changes.HELD_TWICE",
@@ -520,7 +523,7 @@ ELSEWHERE = {
         "central.logged.estimator.SIGNAL_VARIANCE",
         "central.logged.estimator.NOISE_VARIANCE",
         "central.logged.logged_table.HISTOGRAM_SHARE",
-        "central.readout.lattice.ANSWERED",
+        "central.readout.lattice.ANSWERED_ALONE",
         "central.readout.budget.CONTROL_SEGMENTS",
         "central.readout.segments.COUNTED",
         "central.logged.tables.PAIR_CELLS",

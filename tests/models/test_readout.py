@@ -220,8 +220,8 @@ def group(rounds, *means, noise=NONE, answered=0.9):
         squares=np.array([np.nan, np.nan, rounds * (4 * 0.01 + (2 * means[2] - 1) ** 2)]),
         answered=rounds * answered,
         sum_laws=(noise,) * 3,
-        square_laws=(NoiseScales(4 * noise.laplace, noise.gaussian / 0.8325),) * 3,
-        answered_law=noise,
+        square_laws=(NoiseScales(4 * noise.laplace, noise.gaussian / 0.78125),) * 3,
+        answered_laws=(noise,),
     )
 
 

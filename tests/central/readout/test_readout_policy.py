@@ -1,6 +1,7 @@
 """A policy with a readout: groups, the control's arms, what learning sees, and what a restart keeps."""
 
 import json
+import math
 from datetime import timedelta
 
 import numpy as np
@@ -350,7 +351,8 @@ def test_the_noise_of_a_look_is_the_stated_one(release):
             one.ask_batch([CONTEXT] * 4)
         for look in one.released_looks():
             counts.append([look.policy.answered, look.control.answered])
-            stated.add((look.policy.answered_law.sd, look.control.answered_law.sd))
+            laws = (group.answered_laws for group in (look.policy, look.control))
+            stated.add(tuple(math.hypot(*(law.sd for law in parts)) for parts in laws))
             np.testing.assert_allclose(
                 look.policy.sum_laws[0].sd, one.diagnostics()["readout"]["noise_sd"][0]
             )

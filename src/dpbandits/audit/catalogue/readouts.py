@@ -58,9 +58,12 @@ def _seen(epsilon: float, seed: int, noise: PreparedNoise, world: int, *, group:
     found = []
     for look in policy.released_looks():
         own = look.policy if group == "policy" else look.control
-        low, of_sum, of_count = -0.5 * own.rounds, own.sum_laws[0].laplace, own.answered_law.laplace
-        ratio = (abs(own.sums[0] - low) - abs(own.sums[0] - low - 1.0)) / of_sum
-        found.append(ratio + (abs(own.answered) - abs(own.answered - 1.0)) / of_count)
+        of_sum, of_answers = own.sum_laws[0].laplace, own.answered_laws[0].laplace
+        moved = own.sums[0] + 0.5 * own.rounds
+        # the released sum of answers: an answer with the highest reward adds one half
+        answers = own.answered - 0.5 * moved
+        ratio = (abs(moved) - abs(moved - 1.0)) / of_sum
+        found.append(ratio + (abs(answers) - abs(answers - 0.5)) / of_answers)
     return np.array(found)[:, None]
 
 

@@ -7,23 +7,33 @@ integer x = round(U t), where U is the metric's `unit`. A look releases three ki
   value is missing adds the integer of the public default.
 - For a metric with more than two values, or if users have several rounds, a sum of squares over users. A
   user with m rounds in the look, whose integers add up to T, adds Q(T) = round(g T^2/(U m)), with g = 1/2 for
-  Laplace noise and g = 53/32 for Gaussian noise. Q/(g U) is the user's (sum of t)^2/m, which is t^2 if m = 1.
-- The count of rounds with a reward that counts, times an integer A.
+  Laplace noise and g = 25/16 for Gaussian noise. Q/(g U) is the user's (sum of t)^2/m, which is t^2 if m = 1.
+- A sum that tells the number of rounds with a reward that counts. An answered round adds the integer A, less
+  round(A (x - x0)/(4 U)), where x is the integer of its reward, and x0 = -U that of the lowest reward, which
+  is the default. An unanswered round adds 0. So the number of answered rounds is the sum over A, plus
+  (X - n x0)/(4 U) for n rounds, which is half the sum of z. The default may be the highest reward. Then z and
+  1 - z change their places. If the default is between both ends, every answered round adds A.
 
 **Sensitivity.** Let a user have m rounds in the look. Other rounds in their place change T within
 [-m U, m U], and the number of answered rounds by at most m. The number m stays, as ids and times of asks do.
+Let t = T/(m U), s = |t + t'| and d = |t - t'|, so that d <= 2 - s. Before rounding, T changes by m U d, and Q
+by g m U d s.
 
-- L1, with Laplace noise: let t = T/(m U) and s = |t + t'|, d = |t - t'|, so that d <= 2 - s. Before rounding,
-  T and Q change by m U d + m U d s/2 = m U d (1 + s/2) <= m U (2 - s)(1 + s/2) = m U (4 - s^2)/2 <= 2 m U.
-  Rounding Q adds less than 1. The total change is an integer below 2 m U + 1, so it is at most 2 m U:
-  squares need no noise of their own.
-- L2, with Gaussian noise: before rounding, the change is m U d sqrt(1 + (g s)^2) with d <= 2 - s. It is at
-  most 2 m U for g = 53/32, as (2 - s)^2 (1 + (53 s/32)^2) <= 4 for s in [0, 2] (a test enumerates it).
-  Rounding adds less than 1: at most 2 m U + 1 <= m (2 U + 1).
-- The count's integer changes by at most m A.
+- The integers of answers, if the default of the reward is its lowest value: let a share p of the user's
+  rounds be unanswered. They have t = -1, so p is in [0, (1 - t)/2]. The user adds m A (1 - p - (1 + t)/4),
+  which is in m A [(1 + t)/4, (3 - t)/4]. So the change is at most m A (2 - t - t')/4 or
+  m A (2 + t + t')/4, and at most m A (2 + s)/4. Rounding adds at most m.
+- L1, with Laplace noise: let w = A/(2 U). Reward, squares and answers change by at most 2 m U F, with
+  F = (1 - s/2)(1 + s/2) + w (2 + s)/4. This is largest at s = w/2: F <= 1 + w/2 + w^2/16. Without squares,
+  F = 1 - s/2 + w (2 + s)/4 is largest at s = 0, as w <= 2: F <= 1 + w/2. Rounding Q adds less than 1. For
+  other metrics F is without w and at most 1, so squares cost nothing.
+- L2, with Gaussian noise: the change of reward, squares and answers is at most m U times the root of
+  (2 - s)^2 (1 + (g s)^2) + w^2 (2 + s)^2/4. For g = 25/16 and w <= 9/16 this is largest at s = 0, and there
+  it is 2 m U sqrt(1 + w^2/4) (a test enumerates it). Rounding adds a vector of a norm below m + 1/2.
+- If the default is between both ends, the integer of answers changes by at most m A on its own.
 
-Over all metrics the integers of a look change by at most m S, with S = sum_i 2 U_i + A in L1, and
-S = sqrt(sum_i (2 U_i + 1)^2 + A^2) in L2. A user's rounds are in one group, m_j of them in look j, with
+Over all metrics the integers of a look change by at most m S. In L1, S adds up the bounds of the metrics; in
+L2 it is the root of the sum of their squares. A user's rounds are in one group, m_j of them in look j, with
 sum_j m_j <= k. So all looks together change by at most k S, in L1 and in L2.
 """
 
@@ -44,10 +54,12 @@ UNIT = 1 << 16
 MOST_ROUNDS = 4096
 """Largest contribution bound with which squares of a user's sum fit into 64 bits."""
 
-ANSWERED = 0.3
-"""Weight of the count of answered rounds, beside 1 for the reward. More means less noise."""
+ANSWERED, ANSWERED_ALONE = 9 / 16, 0.3
+"""Weight w of the answered rounds, beside 1 for the reward. More means less noise. The second is for a reward
+whose default is between both ends of its range.
+"""
 
-_GAUSSIAN = (53, 32)
+_GAUSSIAN = (25, 16)
 _LAPLACE = (1, 2)
 """Factor g of squares, as numerator and denominator, by law of the noise."""
 
@@ -73,10 +85,16 @@ class Lattice:
     def _largest(self) -> float:
         return max(one.weight for one in self.outcomes)
 
+    @cached_property
+    def _end(self) -> int:
+        """1 if the default of the reward is its lowest value, -1 if it is the highest, 0 if it is between."""
+        first = self.outcomes[0]
+        return int(first.default == first.bounds.low) - int(first.default == first.bounds.high)
+
     @property
     def answered(self) -> int:
-        """Integer A that an answered round adds to the count."""
-        return round(2 * UNIT * ANSWERED / self._largest)
+        """Integer A that an answered round with the default reward adds to the sum of answers."""
+        return round(2 * int(self.units[0]) * (ANSWERED if self._end else ANSWERED_ALONE))
 
     @cached_property
     def squared(self) -> BoolArray:
@@ -108,35 +126,51 @@ class Lattice:
         return np.stack(columns, axis=1).astype(np.int64)
 
     def sums(self, values: IntArray, answered: BoolArray, people: IntArray, *, gaussian: bool) -> IntArray:
-        """Return the integers (D,) of a group's rounds at a look, without noise: sums, squares, count.
+        """Return the integers (D,) of a group's rounds at a look, without noise: sums, squares, answers.
 
         Args:
-            values: Integers of n rounds, (n, M).
+            values: Integers of n rounds, (n, M). Those of unanswered rounds are not read.
             answered: Mask (n,) of rounds with a reward that counts.
             people: Number of each round's user, (n,), from 0 on without gaps.
             gaussian: True if Gaussian noise is added, False for Laplace noise.
         """
+        values = np.where(answered[:, None], values, self.defaults)
         visits = np.bincount(people, minlength=1)[:, None]
         totals = np.zeros((len(visits), len(self.outcomes)), dtype=np.int64)
         np.add.at(totals, people, values)
         above, below = _GAUSSIAN if gaussian else _LAPLACE
         divisor = np.maximum(visits, 1) * self.units[self.squared] * below
         squares = (above * totals[:, self.squared] ** 2 + divisor // 2) // divisor
-        count = self.answered * int(np.count_nonzero(answered))
-        return np.concatenate([values.sum(axis=0), squares.sum(axis=0), [count]])
+        less = np.rint(self._end * self.answered * (values[:, 0] - self.defaults[0]) / (4 * self.units[0]))
+        answers = self.answered * np.count_nonzero(answered) - int(less.sum())
+        return np.concatenate([values.sum(axis=0), squares.sum(axis=0), [answers]])
 
-    def scales(self, *, gaussian: bool) -> tuple[FloatArray, FloatArray, float]:
-        """Return the values of one integer step: (M,) of sums, (M,) of squares, and of the count.
+    def scales(self, *, gaussian: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the values of one integer step: (M,) of sums, and (M,) of squares.
 
         Sums are those of z - 1/2, squares those of (2 z - 1)^2; NaN stands for squares that are not released.
         """
         above, below = _GAUSSIAN if gaussian else _LAPLACE
-        squares = np.where(self.squared, below / (above * self.units), np.nan)
-        return 0.5 / self.units, squares, 1.0 / self.answered
+        return 0.5 / self.units, np.where(self.squared, below / (above * self.units), np.nan)
+
+    @property
+    def of_answers(self) -> tuple[float, float]:
+        """Answered rounds per step of the sum of answers, and per step of the reward's sum."""
+        return 1.0 / self.answered, self._end / (4.0 * int(self.units[0]))
+
+    def answers(self, released: IntArray, rounds: int) -> float:
+        """Return the number of answered rounds among `rounds`, from the released integers (D,)."""
+        of_answers, of_sum = self.of_answers
+        return float(released[-1]) * of_answers + of_sum * float(released[0] - rounds * self.defaults[0])
 
     def sensitivity(self, *, gaussian: bool) -> float:
         """Return S, the largest change by one round of a user: in L2 for Gaussian noise, else in L1."""
+        own, A, rounding = 2.0 * float(self.units[0]), float(self.answered), 1.0 + float(self.squared[0])
+        others = 2 * self.units[1:]
         if not gaussian:
-            return float(2 * int(self.units.sum()) + self.answered)
-        moved = 2 * self.units + self.squared
-        return math.sqrt(int((moved**2).sum()) + self.answered**2) * (1.0 + 2.0**-40)
+            squared = A * A / (16.0 * own) if self.squared[0] else 0.0
+            first = own + 0.5 * A + squared + rounding if self._end else own + A
+            return float(math.ceil(first) + int(others.sum()))
+        first = math.hypot(own, 0.5 * A) + 1.5 if self._end else math.hypot(own + rounding - 1.0, A)
+        others = others + self.squared[1:]
+        return math.sqrt(first**2 + float((others**2).sum())) * (1.0 + 2.0**-40)

@@ -443,7 +443,7 @@ class ReadoutRun:
     def _group(self, one: _Released, code: int) -> Group:
         own = (self.noises.policy, self.noises.control)[code]
         m, squared = len(self.outcomes), self.lattice.squared
-        of_sums, of_squares, of_count = self.lattice.scales(gaussian=own.gaussian)
+        of_sums, of_squares = self.lattice.scales(gaussian=own.gaussian)
         released, public = one.sums[code], one.public[code].tolist()
         squares = np.full(m, np.nan)
         squares[squared] = released[m:-1] * of_squares[squared]
@@ -454,10 +454,10 @@ class ReadoutRun:
             overlap=public[3],
             sums=released[:m] * of_sums,
             squares=squares,
-            answered=float(released[-1] * of_count),
+            answered=self.lattice.answers(released, public[0]),
             sum_laws=tuple(own.law_of(step) for step in of_sums.tolist()),
             square_laws=tuple(own.law_of(step) for step in np.nan_to_num(of_squares).tolist()),
-            answered_law=own.law_of(of_count),
+            answered_laws=tuple(own.law_of(abs(step)) for step in self.lattice.of_answers),
         )
 
     # -- state ------------------------------------------------------------------------------------

@@ -301,17 +301,25 @@ def _contrast(looks: Sequence[Look], metrics: Sequence[Metric]) -> Contrast:
 
 
 def _answers(looks: Sequence[Look]) -> tuple[Side, Side]:
-    """Return the counts of answers of the policy and of the control as arrays (J,) of yes/no outcomes."""
-    weights = _weights(looks)
+    """Return the counts of answers of the policy and of the control as arrays of yes/no outcomes.
+
+    A look has a column for each part of its noise. All but the first have no rounds, and sums of zero.
+    """
 
     def side(groups: Sequence[Group]) -> Side:
+        parts = max(len(group.answered_laws) for group in groups)
+        laws = [law for k in range(parts) for law in (group.answered_laws[k] for group in groups)]
+        first = np.repeat([1.0, 0.0], [len(groups), len(laws) - len(groups)])
+        public = _public(groups, _weights(looks))
+        public = {name: np.tile(array, parts) for name, array in public.items()}
+        public |= {name: first * public[name] for name in ("squared_rounds", "overlap")}
         return Side(
-            **_public(groups, weights),
-            sums=np.array([group.answered - 0.5 * group.rounds for group in groups]),
-            squares=np.full(len(groups), np.nan),
-            laplace=np.array([group.answered_law.laplace for group in groups]),
-            gaussian=np.array([group.answered_law.gaussian for group in groups]),
-            square_sd=np.zeros(len(groups)),
+            **public,
+            sums=first * np.tile([group.answered - 0.5 * group.rounds for group in groups], parts),
+            squares=np.full(len(laws), np.nan),
+            laplace=np.array([law.laplace for law in laws]),
+            gaussian=np.array([law.gaussian for law in laws]),
+            square_sd=np.zeros(len(laws)),
         )
 
     return side([look.policy for look in looks]), side([look.control for look in looks])

@@ -62,8 +62,8 @@ class Group(NamedTuple):
     **Sensitivity.** Replacing one user moves t/2 and t^2/(4m) together by at most m in L1, as t/2 alone. Let
     t = m(b + a) and t' = m(b - a), so |a| + |b| <= 1. Then |t - t'|/2 + |t^2 - t'^2|/(4m) = m |a|(1 + |b|),
     at most m (1 - |b|)(1 + |b|) <= m. In L2, t/2 and c t^2/m move by m |a| sqrt(1 + 16 c^2 b^2), at most m
-    for c = .8325. So squares cost nothing if noise of one scale is added to t/2 and to t^2/(4m) (Laplace), or
-    to t/2 and to .8325 t^2/m (Gaussian).
+    for c <= .8325. So squares cost nothing if noise of one scale is added to t/2 and to t^2/(4m) (Laplace),
+    or to t/2 and to c t^2/m (Gaussian).
 
     Attributes:
         rounds: Public number n of asks of this group in this look.
@@ -74,10 +74,10 @@ class Group(NamedTuple):
         sums: Released sums (M,) of z - 1/2 over the rounds.
         squares: Released sums (M,) of t_u^2/m_u over the users; nan where they were not released. They may
             be left out for a yes/no metric. If users then have several rounds, intervals are wider.
-        answered: Released number of rounds with an answer.
+        answered: Number of rounds with an answer, from released sums.
         sum_laws: Noise of each entry of `sums` (M,).
         square_laws: Noise of each entry of `squares` (M,), in units of t^2/m.
-        answered_law: Noise of `answered`, in rounds.
+        answered_laws: Independent parts of the noise of `answered`, in rounds.
     """
 
     rounds: int
@@ -89,7 +89,7 @@ class Group(NamedTuple):
     answered: float
     sum_laws: tuple[NoiseScales, ...]
     square_laws: tuple[NoiseScales, ...]
-    answered_law: NoiseScales
+    answered_laws: tuple[NoiseScales, ...]
 
 
 class Look(NamedTuple):
