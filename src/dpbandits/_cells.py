@@ -29,6 +29,7 @@ from dpbandits._typing import FloatArray, IntArray
 
 __all__ = [
     "EXACT",
+    "ISO_TIME",
     "LONGEST_NUMBER",
     "LONGEST_WORD",
     "MISSING",
@@ -76,8 +77,13 @@ _TRUTH = {"true": 1, "false": 0}
 _ABSENT = frozenset({"NAType", "NaTType"})
 """Names of the types of pandas.NA and pandas.NaT."""
 
-_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}|[0-9]{8}(?![0-9])|[0-9]{4}-?W|[0-9]{2}:")
-"""Pattern of the beginnings of dates and times in ISO 8601."""
+_CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]+)?)?"
+_ZONE = "(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+ISO_TIME = f"(?:[0-9]{{4}}-{_MONTH}-{_DAY}|[0-9]{{4}}{_MONTH}{_DAY})(?:[T ]{_CLOCK}{_ZONE})?"
+"""Pattern of a date in a text, with or without a time of day. Digits beyond microseconds are left out."""
+
+_MOMENT, _TIME = re.compile(ISO_TIME), re.compile(_CLOCK + _ZONE)
 _NO_NUMBER = re.compile(r"[0-9][0-9A-Za-z_.-]*[g-wyzG-WYZ]")
 """Pattern of texts that start with a digit and cannot be numbers, which saves trying to read them."""
 
@@ -258,12 +264,11 @@ def _value_in(text: str) -> Any:
         return _compared(found)
     if not isinstance(found, str):
         return found
-    if _MOMENT.match(text):
-        for read in (time_in, time.fromisoformat):
-            try:
-                return read(text)
-            except ValueError:
-                continue
+    if text[4:5].isdigit() or text[4:5] == "-" or text[2:3] == ":":  # saves most patterns
+        try:
+            return time.fromisoformat(text) if _TIME.fullmatch(text) else time_in(text)
+        except ValueError:
+            pass
     return text
 
 
@@ -323,11 +328,16 @@ def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
 def time_in(cell: object) -> datetime:
     """Return a date or time as a datetime without a zone; a cell with a zone is converted to UTC.
 
+    A text is read if it has the form `ISO_TIME`.
+
     Raises:
         ValueError, TypeError, OverflowError: The cell is not a date or time.
     """
     if isinstance(cell, str):
-        cell = datetime.fromisoformat(cell.strip())
+        cell = cell.strip()
+        if not _MOMENT.fullmatch(cell):
+            raise ValueError
+        cell = datetime.fromisoformat(cell)
     if isinstance(cell, datetime):  # pandas.Timestamp is one
         zoned = datetime.combine(cell.date(), cell.time(), tzinfo=cell.tzinfo)
         return zoned if zoned.tzinfo is None else zoned.astimezone(UTC).replace(tzinfo=None)

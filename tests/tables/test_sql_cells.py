@@ -1,7 +1,7 @@
 """Databases read cells as the library does, whatever a cell holds."""
 
 import math
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -11,6 +11,7 @@ import dpbandits as dpb
 from dpbandits._cells import as_objects, number_of
 from dpbandits.domains import Arms
 from dpbandits.errors import InvalidParameter
+from dpbandits.export.decisions import cut_at
 from dpbandits.tables import Actions, Ordered
 from dpbandits.tables.sql import cells, ids
 from dpbandits.tables.sql.cells import SqlCell, layers_of
@@ -73,6 +74,92 @@ TYPED = {
 }
 
 
+TIMES = [
+    *(
+        "2024-05-31",
+        "20240531",
+        "20240531.0",
+        "2.0240531e7",
+        "20_240_531",
+        "2024-05-31T17:30",
+        "2024-05-31 17:30:05",
+    ),
+    *(
+        "2024-05-31x17:30",
+        "20240531 17:30:05.1",
+        "2024-05-31T17:30:05,1234567",
+        "2024-05-31T17:30Z",
+        "2024-W22-5",
+    ),
+    *(
+        "2024-05-31T17:30+02",
+        "2024-05-31T17:30-0230",
+        "2024-05-31T17:30:05.9+23:59",
+        "2024-05-31T17:30+24:00",
+    ),
+    *(
+        "2024-05-31T17:30z",
+        "2024-05-31t17:30",
+        "2024-05-31T17:30:60",
+        "2024-05-31T24:00",
+        "2024-05-31T17",
+        "2024-05-31T",
+    ),
+    *(
+        "2024-02-29",
+        "2023-02-29",
+        "1900-02-29",
+        "2000-02-29",
+        "2024-04-31",
+        "2024-13-01",
+        "2024-00-10",
+        "2024-5-31",
+    ),
+    *(
+        "0001-01-01",
+        "0001-01-01T00:00+00:01",
+        "0000-12-31",
+        "9999-12-31T23:59:59.999999",
+        "9999-12-31T23:59-00:01",
+    ),
+    *(
+        "2024-05",
+        "17:30",
+        "99999999",
+        "10000101",
+        "10000000",
+        "1969-12-31T23:59:59.999999",
+        "2024-12-31T23:59:59.9",
+    ),
+    *(
+        "2023-12-31T23:59:59.999999",
+        "2024-01-01",
+        "2024-01-09T23:59:59.999999",
+        "2024-01-10",
+        "2024-01-11",
+        "2024-01-02T",
+    ),
+    *(
+        " 2024-01-03 ",
+        "\u00a02024-01-03",
+        "2024-01-0\u0663",
+        "2024-01-03T00:00:00.\u0663",
+        "+20240103",
+        "-20240103",
+    ),
+]
+DATES = {
+    "days": dpb.DateRange("2024-01-01", "2024-01-10", missing="2024-01-06"),
+    "times": dpb.DateRange("1969-12-31T12:00", "2024-05-31T17:30:05", clip=True),
+    "long": dpb.DateRange("0001-01-01", "9999-12-31"),
+    "day": dpb.Cycle("day"),
+    "week": dpb.Cycle("week", missing=3.5),
+    "year": dpb.Cycle("year"),
+    "hours": dpb.Cycle(24, missing=23.5),
+    "small": dpb.Cycle(1e-3),
+}
+
+
 @pytest.fixture(scope="module", params=["duckdb", "debian", "wheel"])
 def engine(request):
     found = opened(request.param)
@@ -95,9 +182,12 @@ def cell(engine, place, kind=None):
     return SqlCell(ENGINES[engine.dialect], "cell", place, kind)
 
 
+EDGES = [0.1, 0.125, 0.5, 0.9, 1.0]
+
+
 def edges_of(column):
     if isinstance(column, dpb.Range):
-        return [0.1, 0.125, 0.5, 0.9, 1.0]
+        return EDGES
     return list(range(1, len(column.values)))
 
 
@@ -155,6 +245,66 @@ def test_levels_numbers_and_ids_of_typed_columns(engine, kind):
     else:
         found = read(engine, {"id": lambda place: ids.id_reading(cell(engine, place, kind))}, given, kind)
         assert found["id"] == [ids.id_in(one) for one in own]
+
+
+def of_dates(engine, name, kind=None):
+    """Levels of every coordinate of a column, as functions that make a reading, by name."""
+    column = DATES[name]
+    if isinstance(column, dpb.DateRange):
+        made = [SqlLevels.of(column, EDGES, name)]
+    else:
+        made = SqlLevels.of_cycle(column, [EDGES[:-1], cut_at(8)], name)
+    return {
+        f"{name}{place}": lambda at, levels=levels: levels.reading(cell(engine, f"{at}{name}", kind))
+        for place, levels in enumerate(made)
+    }
+
+
+def check_dates(engine, given, kind="text", declared=None):
+    made = {name: one for column in DATES for name, one in of_dates(engine, column, declared).items()}
+    found = read(engine, made, given, kind)
+    for name, column in DATES.items():
+        points = column.points(as_objects(given)).reshape(len(given), -1)
+        for place, own in enumerate(points.T):
+            edges = [EDGES if column.width == 1 else EDGES[:-1], cut_at(8)][place]
+            levels = np.searchsorted(edges, own, side="right").tolist()
+            wanted = [None if math.isnan(one) else at for one, at in zip(own, levels, strict=True)]
+            assert found[f"{name}{place}"] == wanted, (name, place)
+            assert len(set(wanted)) > 1 or declared
+
+
+def test_levels_of_dates_and_cycles(engine):
+    hours = [repr(hour / 8) for hour in range(-9, 400)] + ["1e308", "-1e308", "5e-324", "-5e-324", "-0.0"]
+    check_dates(engine, engine.stored([None, *TIMES, *HOSTILE, *hours, *on_edges()]))
+
+
+def on_edges():
+    """Times and numbers at and next to those at which levels change."""
+    found = []
+    for column in DATES.values():
+        if isinstance(column, dpb.DateRange):
+            first, last = (int(end.astype(np.int64)) for end in column.ends())
+            found += [first + round(share * (last - first)) for share in [0, *EDGES]]
+    found += [round(hour * 3.6e9) + 20_000 * 86_400_000_000 for hour in range(24 * 7)]
+    found += [round(day * 8.64e10) + 19_723 * 86_400_000_000 for day in np.arange(0, 366, 3.04368)]
+    near = [at + side for at in found for side in (-1, 0, 1)]
+    return [str(np.datetime64(at, "us")) for at in near if -62135596800000000 <= at <= 253402300799999999]
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz", "bigint", "double precision"])
+def test_levels_of_typed_times(engine, kind):
+    given = [None, *(np.datetime64(text).astype("datetime64[us]").item() for text in on_edges())]
+    if kind == "date":
+        given = [one and one.date() for one in given]
+    elif kind == "timestamptz":
+        given = [one and one.replace(tzinfo=UTC) for one in given]
+    elif kind != "timestamp":
+        number = int if kind == "bigint" else float
+        given = [number(one) for one in (20240531, 20240532, 5, -3, 99999999, 10000101, 2**53, 12)] + [None]
+    check_dates(engine, given, kind, kind)
+    if kind == "timestamp" and engine.dialect == "duckdb":
+        given = [None, *(one for one in given[1:] if 1700 < one.year < 2200)]
+        check_dates(engine, given, "timestamp_ns", "TIMESTAMP_NS")
 
 
 def finite(cells):

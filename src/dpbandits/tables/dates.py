@@ -26,6 +26,7 @@ Moment = date | datetime | str
 TimeArray = NDArray[np.datetime64]
 
 _DAY = np.timedelta64(1, "D")
+_FIRST, _LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
 _PERIODS = {"day": 24.0, "week": 7.0, "year": 365.2425}
 """Named cycles and their lengths: a day in hours, a week and a year in days."""
 
@@ -62,7 +63,7 @@ class DateRange(Column):
         assign(
             self, first=_moment(self.first, "first"), last=_moment(self.last, "last"), clip=bool(self.clip)
         )
-        low, high = self._ends()
+        low, high = self.ends()
         if low >= high:
             raise InvalidParameter("DateRange: first must lie before last")
         if self.missing is not None:
@@ -73,10 +74,11 @@ class DateRange(Column):
     @property
     def span(self) -> float:
         """Length of the range in days."""
-        low, high = self._ends()
+        low, high = self.ends()
         return float((high - low) / _DAY)
 
-    def _ends(self) -> tuple[np.datetime64, np.datetime64]:
+    def ends(self) -> tuple[np.datetime64, np.datetime64]:
+        """Return the first time, and the last time or the end of the last day, in microseconds."""
         low, high = np.datetime64(self.first, "us"), np.datetime64(self.last, "us")
         return low, high if isinstance(self.last, datetime) else high + _DAY
 
@@ -84,7 +86,7 @@ class DateRange(Column):
         moments, found = _times(values)
         if self.missing is not None:
             moments = np.where(found == Fate.MISSING, np.datetime64(self.missing, "us"), moments)
-        low, high = self._ends()
+        low, high = self.ends()
         shares = (moments - low) / (high - low)
         inside = (moments >= low) & (
             (moments < high) if high > np.datetime64(self.last, "us") else shares <= 1.0
@@ -140,8 +142,8 @@ class Cycle(Column):
             assign(self, period=number(self.period, name="period"))
         if self.missing is not None:
             filled = number(self.missing, name="missing", minimum=-LARGEST, exclusive=False)
-            if not 0.0 <= filled <= self._length:
-                raise InvalidParameter(f"missing: expected a number from 0 to {self._length:g}")
+            if not 0.0 <= filled <= self.length:
+                raise InvalidParameter(f"missing: expected a number from 0 to {self.length:g}")
             assign(self, missing=filled)
 
     @property
@@ -155,7 +157,8 @@ class Cycle(Column):
         return datetime if isinstance(self.period, str) else float
 
     @property
-    def _length(self) -> float:
+    def length(self) -> float:
+        """Length of the period in its unit: hours for a day, days for a week and a year."""
         return _PERIODS[self.period] if isinstance(self.period, str) else self.period
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
@@ -167,8 +170,18 @@ class Cycle(Column):
         if self.missing is not None:
             places = np.where(found == Fate.MISSING, self.missing, places)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a cell
-            angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
-        return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)]), found
+            return self.circle(np.mod(places / self.length, 1.0)), found
+
+    @staticmethod
+    def circle(shares: FloatArray) -> FloatArray:
+        """Return encoded cells (n, 2) from the shares (n,) of the period that have passed."""
+        angles = 2.0 * math.pi * shares
+        return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)])
+
+    def shares(self, micros: IntArray) -> FloatArray:
+        """Return the shares (n,) of a named period that have passed after whole microseconds (n,) of it."""
+        days = micros.astype("timedelta64[us]") / _DAY
+        return np.mod((24.0 * days if self.period == "day" else days) / self.length, 1.0)
 
 
 def _times(values: Any) -> tuple[TimeArray, IntArray]:
@@ -179,7 +192,9 @@ def _times(values: Any) -> tuple[TimeArray, IntArray]:
     cells = array_of(values, flat=True)
     if cells.dtype.kind == "M":
         moments = cells.astype("datetime64[us]")
-        return moments, np.where(np.isnat(moments), Fate.MISSING, Fate.READ)
+        inside = (moments >= _FIRST) & (moments <= _LAST)
+        found = np.where(np.isnat(moments), Fate.MISSING, np.where(inside, Fate.READ, Fate.UNREADABLE))
+        return np.where(inside, moments, np.datetime64("NaT")), found
     read = [_time_or_fate(cell) for cell in cells.astype(np.object_).tolist()]
     found = np.array([one if isinstance(one, Fate) else Fate.READ for one in read], dtype=np.int64)
     moments = np.array([None if isinstance(one, Fate) else one for one in read], dtype="datetime64[us]")
@@ -218,7 +233,7 @@ _MONDAY = np.datetime64("1970-01-05", "us")
 
 _PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
     "day": lambda moments: 24.0 * _days_since(moments, moments.astype("datetime64[D]")),
-    "week": lambda moments: np.mod(_days_since(moments, np.broadcast_to(_MONDAY, moments.shape)), 7.0),
+    "week": lambda moments: np.asarray((moments - _MONDAY) % (7 * _DAY) / _DAY, dtype=np.float64),
     "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
 }
 """Functions from times to places in a named period.

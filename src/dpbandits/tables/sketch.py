@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-from dpbandits._cells import UNREADABLE, cell_value, is_missing, time_in
+from dpbandits._cells import EXACT, UNREADABLE, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, integer
 from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
@@ -225,7 +225,7 @@ def _declared(cells: Sequence[object]) -> Column | str:
             return "a single day"
         return DateRange(first, last, clip=True, missing=first if gaps else None)
     named = {cell_value(text): text for text in map(str, known)}
-    if UNREADABLE in named:
+    if UNREADABLE in named or any(isinstance(value, int) and abs(value) > EXACT for value in named):
         return "numbers too large to be distinguished"
     values = sorted(named.values())
     if len(values) > FEW:

@@ -73,8 +73,9 @@ def kind_of_type(declared: str | None, name: str) -> Kind:
     """
     if declared is None:
         return "text"
-    listed = re.sub(r"enum\(.*\)", "enum", declared.lower(), flags=re.DOTALL)
-    plain = " ".join(re.sub(r"\([^()]*\)", "", listed).split())
+    plain = declared.lower().replace('"', "")
+    listed = plain.startswith("enum(") and plain.endswith(")")
+    plain = "enum" if listed else " ".join(re.sub(r"\([^()]*\)", "", plain).split())
     for kind, pattern in _KINDS.items():
         if re.fullmatch(pattern, plain):
             return kind
@@ -89,24 +90,22 @@ class Reading:
     """Expression of what a cell means, and the named expressions that it uses.
 
     Attributes:
-        first: Expressions of the table's columns, by name.
-        second: Expressions of those, by name.
-        value: Expression of both.
+        layers: Expressions by name. The first layer reads the table, each other the layer before it.
+        value: Expression of what the last layer has.
     """
 
-    first: dict[str, str]
-    second: dict[str, str]
+    layers: tuple[dict[str, str], ...]
     value: str
 
 
 def layers_of(readings: dict[str, Reading]) -> list[list[str]]:
-    """Return three layers for `dialects.layered`. The last has the value of each reading under its name."""
-    first: dict[str, str] = {}
-    second: dict[str, str] = {}
-    for one in readings.values():
-        first, second = first | one.first, second | one.second
-    values = {name: one.value for name, one in readings.items()}
-    return [[f"{value} AS {name}" for name, value in layer.items()] for layer in (first, second, values)]
+    """Return layers for `dialects.layered`. The last has the value of each reading under its name."""
+    layers: list[dict[str, str]] = [{} for _ in range(1 + max(len(one.layers) for one in readings.values()))]
+    for name, one in readings.items():
+        for layer, own in zip(layers, one.layers, strict=False):
+            layer.update(own)
+        layers[-1][name] = one.value
+    return [[f"{value} AS {name}" for name, value in layer.items()] for layer in layers]
 
 
 @dataclass(frozen=True)
@@ -180,9 +179,9 @@ class SqlCell:
         """
         if self.kind == "text":
             own = self._texts()
-            second = {self.number: self._number()} if number else {}
-            return Reading(own if text else {self.word: own[self.word]}, second, value)
-        return Reading({self.number: self._typed()}, {}, value)
+            first = own if text else {self.word: own[self.word]}
+            return Reading((first, {self.number: self._number()}) if number else (first,), value)
+        return Reading(({self.number: self._typed()},), value)
 
     def _texts(self) -> dict[str, str]:
         """Return the expressions of the cell's text without spaces at its ends, and of it in lower case."""

@@ -34,6 +34,11 @@ _INFINITE = 2**1024 - 2**970
 _NOTHING = Context(prec=40, rounding=ROUND_UP).divide(Decimal(1), Decimal(2**1075))
 """Largest size of a number that is rounded to zero."""
 
+_POSTGRES_TIME = (
+    "CASE WHEN {1} >= {0} '0001-01-01 00:00:00+00' AND {1} < {0} '10000-01-01 00:00:00+00' "
+    "THEN CAST(extract(epoch FROM {1}) * 1000000 AS bigint) END"
+)
+
 
 def double(number: float) -> str:
     """Return a literal that all engines read as this double. Without an exponent it is a decimal."""
@@ -55,6 +60,9 @@ class SqlEngine:
         array: Constant array of numbers.
         row: All columns of the table from one value that the subqueries pass on.
         double: Type of doubles.
+        quotient: Quotient of two integers of at least 0, rounded down.
+        zoned, naive, finer: Expressions of the microseconds since 1970 of a time with a zone, of a date or a
+            time without one, and of a time in nanoseconds.
     """
 
     dialect: Dialect
@@ -65,6 +73,10 @@ class SqlEngine:
     array: str
     row: str
     double: str
+    quotient: str
+    zoned: str
+    naive: str
+    finer: str = ""
 
     def literal(self, text: Any) -> str:
         """Return a text as a literal.
@@ -99,6 +111,10 @@ ENGINES: dict[str, SqlEngine] = {
         array="CAST('[{}]' AS {}[])",
         row="dpb_row.*",
         double="DOUBLE",
+        quotient="({} // {})",
+        zoned="epoch_us({})",
+        naive="epoch_us(TRY_CAST({} AS TIMESTAMP))",
+        finer="((epoch_ns({0}) - (epoch_ns({0}) % 1000 + 1000) % 1000) // 1000)",
     ),
     # The first branch of `decimal` reads numbers below 1e200 that are above 1e-198 or zero. The last two read
     # numbers with an exponent of at most four digits exactly before they are rounded.
@@ -116,6 +132,9 @@ ENGINES: dict[str, SqlEngine] = {
         array="(CAST('{{{}}}' AS {}[]))",
         row="(dpb_row).*",
         double="double precision",
+        quotient="({} / {})",
+        zoned=_POSTGRES_TIME.format("timestamptz", "{0}"),
+        naive=_POSTGRES_TIME.format("timestamp", "{0}"),
     ),
 }
 

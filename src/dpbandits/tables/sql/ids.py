@@ -74,12 +74,12 @@ def id_reading(cell: SqlCell) -> Reading:
     """
     engine, kind, source = cell.engine, cell.kind, cell.source
     if kind == "whole":
-        return Reading({cell.text: engine.text.format(source)}, {}, cell.text)
+        return Reading(({cell.text: engine.text.format(source)},), cell.text)
     if kind == "number":
         number = f"CAST({source} AS {engine.double})"
         whole = engine.text.format(f"CAST({cell.number} AS bigint)")
         exact = f"abs({cell.number}) <= {EXACT} AND {cell.number} = floor({cell.number})"
-        return Reading({cell.number: number}, {}, f"CASE WHEN {exact} THEN {whole} END")
+        return Reading(({cell.number: number},), f"CASE WHEN {exact} THEN {whole} END")
     if kind != "text":
         raise InvalidParameter(f"user: column {cell.name!r} has the type {cell.declared}, which has no ids")
     matches: Callable[[str, str], str] = engine.matches.format
@@ -88,8 +88,7 @@ def id_reading(cell: SqlCell) -> Reading:
     digits = f"ltrim(ltrim(split_part({text}, '.', 1), '+-'), '0')"
     words = ", ".join(map(engine.literal, sorted(MISSING)))
     return Reading(
-        {text: trimmed},
-        {word: f"lower({text})"},
+        ({text: trimmed}, {word: f"lower({text})"}),
         f"CASE WHEN length({text}) > {LONGEST_ID} OR {word} IN ({words}) THEN NULL "
         f"WHEN {matches(text, _WHOLE)} THEN CASE WHEN {digits} = '' THEN '0' "
         f"WHEN substr({text}, 1, 1) = '-' THEN '-' || {digits} ELSE {digits} END "

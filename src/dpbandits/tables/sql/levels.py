@@ -4,20 +4,30 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbandits._cells import EXACT, MISSING, SOFT, as_objects, cell_value
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.errors import InvalidParameter
 from dpbandits.tables.actions import ON_STEP, Actions
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
+from dpbandits.tables.dates import Cycle, DateRange
 from dpbandits.tables.sql.cells import FARTHEST, LARGEST_BOUND, Reading, SqlCell
 from dpbandits.tables.sql.dialects import double
+from dpbandits.tables.sql.times import DAY, PERIODS, moment, place, place_reading, time_reading
 
 __all__ = ["Level", "SqlLevels", "first_reaching", "least"]
 
 Level = int | None
 """Level of a cell; None if the cell cannot be read."""
+
+_NEAR = 1 << 12
+"""Number of places on each side of an angle among which a level of a cycle may change."""
 
 
 def least(reached: Callable[[float], bool], low: float, high: float) -> float:
@@ -43,38 +53,38 @@ class SqlLevels:
 
     Attributes:
         missing: Level of a missing cell.
-        words: SqlLevels of categories that are spelled like a missing value, by word in lower case.
-        texts: SqlLevels of categories that are texts.
-        numbers: SqlLevels of categories that are numbers.
-        other: Level of a category that is not listed. For a range, level of its low end.
-        ends: Low and high end of a range; () for categories.
-        cuts: Numbers of a range in increasing order, and the level that begins at each.
-        outside: SqlLevels of numbers below and above the range.
+        along: Meaning of the cuts. "values" has none, "numbers" are those of a range, and "times" are
+            microseconds since 1970. With the name of a period they are microseconds from its beginning. With
+            the length of a period they are shares of it.
+        words: Levels of values that are spelled like a missing value, by word in lower case.
+        texts: Levels of values that are texts.
+        numbers: Levels of values that are numbers.
+        base: Level of a value that is not listed, and of a number below the first cut.
+        cuts: Numbers in increasing order, and the level that begins at each.
     """
 
     missing: Level
+    along: str | float = "values"
     words: dict[str, Level] = field(default_factory=dict)
     texts: dict[str, Level] = field(default_factory=dict)
     numbers: dict[float, Level] = field(default_factory=dict)
-    other: Level = None
-    ends: tuple[float, ...] = ()
+    base: Level = None
     cuts: Sequence[tuple[float, Level]] = ()
-    outside: tuple[Level, Level] = (None, None)
 
     @classmethod
     def of(cls, column: Column, edges: Sequence[float], name: str, *, coded: bool = True) -> "SqlLevels":
-        """Return the levels of a column of contexts.
+        """Return the levels of a column of contexts with one coordinate.
 
         Args:
-            column: Column with one coordinate.
+            column: Column.
             edges: Coordinates at which the levels 1, 2, ... begin.
             name: Name of the column, for errors.
             coded: True if the coordinate of a category is its code; False if it is the middle of one of K
                 equal parts of [0, 1].
 
         Raises:
-            InvalidParameter: A category is a date, a time or 2^53, a bound is beyond `LARGEST_BOUND`, or
-                columns of this type have no levels in SQL.
+            InvalidParameter: A category is a date, a time or 2^53, a bound is beyond `LARGEST_BOUND`, or the
+                column is `Ordered` or a `Cycle`.
         """
         if isinstance(column, Categories):
 
@@ -84,16 +94,85 @@ class SqlLevels:
                 return None if math.isnan(point) else bisect_right(edges, point)
 
             return cls._listed(column.values, level, name)
+        if not all(0.0 < edge <= 1.0 for edge in edges):
+            raise InvalidParameter("edges: expected shares of a range, above 0")
+
+        def at(share: float) -> int:
+            return bisect_right(edges, share)
+
+        if isinstance(column, DateRange):
+            return cls._of_times(column, edges, at)
         if not isinstance(column, Range):
             raise InvalidParameter(f"column {name!r} is a {type(column).__name__}, which is not read in SQL")
         low, high = _ends(column, name)
-        if not all(0.0 < edge <= 1.0 for edge in edges):
-            raise InvalidParameter("edges: expected shares of a range, above 0")
-        return cls._ranged(
-            column,
-            [(first_reaching(edge, low, high), place) for place, edge in enumerate(edges, 1)],
-            lambda share: bisect_right(edges, share),
-        )
+        cuts = [(first_reaching(edge, low, high), place) for place, edge in enumerate(edges, 1)]
+        return cls._ranged(column, cuts, at)
+
+    @classmethod
+    def _of_times(cls, column: DateRange, edges: Sequence[float], at: Callable[[float], int]) -> "SqlLevels":
+        """Return the levels of a range of times. They begin at whole microseconds."""
+        first, last = (int(end.astype(np.int64)) for end in column.ends())
+
+        def reached(edge: float) -> int:
+            low, high = first, last
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if _share(middle, first, last) >= edge else (middle + 1, high)
+            return low
+
+        def of(cell: Any) -> Level:
+            [share] = column.points(as_objects([cell])).tolist()
+            return None if math.isnan(share) else at(share)
+
+        whole_day = not isinstance(column.last, datetime)
+        beyond = last if whole_day else last + 1
+        while not whole_day and _share(beyond, first, last) <= 1.0:  # rounding takes it for the end
+            beyond += 1
+        cuts = [(first, 0), *((reached(edge), place) for place, edge in enumerate(edges, 1))]
+        cuts = [cut for cut in cuts if cut[0] < beyond]
+        below, above = (0, at(1.0)) if column.clip else (None, None)
+        return cls(missing=of(None), along="times", base=below, cuts=[*cuts, (beyond, above)])
+
+    @classmethod
+    def of_cycle(cls, column: Cycle, edges: Sequence[Sequence[float]], name: str) -> list["SqlLevels"]:
+        """Return the levels of the two coordinates of a cycle.
+
+        Args:
+            column: Column.
+            edges: For each coordinate, the coordinates in (0, 1) at which the levels 1, 2, ... begin.
+            name: Name of the column, for errors.
+
+        Raises:
+            InvalidParameter: An edge is not in (0, 1).
+        """
+        if len(edges) != 2 or not all(0.0 < edge < 1.0 for own in edges for edge in own):
+            raise InvalidParameter(f"column {name!r}: expected edges in (0, 1) of two coordinates")
+        return [cls._of_coordinate(column, place, np.array(own)) for place, own in enumerate(edges)]
+
+    @classmethod
+    def _of_coordinate(cls, column: Cycle, coordinate: int, edges: FloatArray) -> "SqlLevels":
+        """Return the levels of one coordinate: they change near the angles at which it equals an edge."""
+        named = isinstance(column.period, str)
+
+        def levels(places: Any) -> IntArray:
+            shares = column.shares(places) if named else places
+            return np.searchsorted(edges, column.circle(shares)[:, coordinate], side="right")
+
+        swing = 2.0 * edges - 1.0
+        found = np.arccos(swing) if coordinate == 0 else np.arcsin(swing)
+        angles = np.concatenate([found, -found if coordinate == 0 else math.pi - found]) % (2.0 * math.pi)
+        shares = np.sort(np.append(angles / (2.0 * math.pi), 1.0))
+        cuts: list[tuple[float, Level]] = []
+        begun = np.zeros(1, dtype=np.int64 if named else np.float64)
+        base = last = int(levels(begun)[0])
+        for places in _near(shares, column):
+            for start, level in zip(places.tolist(), levels(places).tolist(), strict=True):
+                if level != last and (not cuts or start > cuts[-1][0]):
+                    cuts.append((start, level))
+                    last = level
+        [point] = column.points(as_objects([None]))[:, coordinate].tolist()
+        missing = None if math.isnan(point) else int(np.searchsorted(edges, point, side="right"))
+        return cls(missing=missing, along=column.period, base=base, cuts=cuts)
 
     @classmethod
     def of_arms(cls, arms: Arms, name: str) -> "SqlLevels":
@@ -158,8 +237,9 @@ class SqlLevels:
             return None if math.isnan(share) else level(share)
 
         low, high = column.low, column.high
-        outside = (of(low), of(high)) if column.clip else (None, None)
-        return cls(missing=of(None), other=of(low), ends=(low, high), cuts=cuts, outside=outside)
+        below, above = (of(low), of(high)) if column.clip else (None, None)
+        cuts = [(low, of(low)), *cuts, (math.nextafter(high, math.inf), above)]
+        return cls(missing=of(None), along="numbers", base=below, cuts=cuts)
 
     @classmethod
     def _listed(cls, values: Iterable[Any], level: Callable[[Any], Level], name: str) -> "SqlLevels":
@@ -175,35 +255,78 @@ class SqlLevels:
             words={text: at for text, at in texts.items() if text in SOFT},
             texts={text: at for text, at in texts.items() if text not in SOFT},
             numbers=numbers,
-            other=level("\0"),
+            base=level("\0"),
         )
 
     def reading(self, cell: SqlCell) -> Reading:
         """Return the reading of a cell as its level; NULL for a cell that cannot be read."""
-        number = bool(self.ends or self.numbers) or cell.kind != "text"
-        return cell.reading(self._expression(cell), text=bool(self.texts), number=number)
-
-    def _expression(self, cell: SqlCell) -> str:
         number, literal = cell.number, cell.engine.literal
-        missing = MISSING | {"+nan"} if self.ends else MISSING
-        cases: list[tuple[str, Level]] = []
-        if cell.kind == "text":
-            cases += [(f"{cell.word} = {literal(word)}", at) for word, at in self.words.items()]
-        cases.append((cell.missing(missing), self.missing))
-        if self.ends:
-            low, high = map(double, self.ends)
-            cases += [(f"{number} IS NULL OR abs({number}) > {double(FARTHEST)}", None)]
-            cases += [(f"{number} < {low}", self.outside[0]), (f"{number} > {high}", self.outside[1])]
-            otherwise = _ladder(number, self.other, self.cuts)
-        else:
+        if self.along == "values":
+            cases = [(cell.missing(), self.missing)]
             if cell.kind == "text":
-                cases += [
-                    (f"{cell.text} = {cell.engine.literal(text)}", at) for text, at in self.texts.items()
-                ]
+                words = [(f"{cell.word} = {literal(word)}", at) for word, at in self.words.items()]
+                cases = [*words, *cases]
+                cases += [(f"{cell.text} = {literal(text)}", at) for text, at in self.texts.items()]
             cases += [(f"{number} = {double(value)}", at) for value, at in self.numbers.items()]
-            otherwise = _level(self.other)
-        listed = " ".join(f"WHEN {case} THEN {_level(at)}" for case, at in cases)
-        return f"CASE {listed} ELSE {otherwise} END"
+            typed = bool(self.numbers) or cell.kind != "text"
+            return cell.reading(_cases(cases, _level(self.base)), text=bool(self.texts), number=typed)
+        if self.along == "numbers":
+            unreadable = f"{number} IS NULL OR abs({number}) > {double(FARTHEST)}"
+            cases = [(cell.missing(MISSING | {"+nan"}), self.missing), (unreadable, None)]
+            return cell.reading(_cases(cases, _ladder(number, self.base, self.cuts)))
+        if isinstance(self.along, float):
+            share = f"dpb_u{cell.place}"
+            cases = [(cell.missing(MISSING | {"+nan"}), self.missing), (f"{share} IS NULL", None)]
+            found = cell.reading(_cases(cases, _ladder(share, self.base, self.cuts)))
+            return Reading((*found.layers, {share: _share_of_period(number, self.along)}), found.value)
+        at = moment(cell) if self.along == "times" else place(cell)
+        cases = [(cell.missing(), self.missing), (f"{at} IS NULL", None)]
+        value = _cases(cases, _ladder(at, self.base, self.cuts))
+        return time_reading(cell, value) if self.along == "times" else place_reading(cell, self.along, value)
+
+
+def _cases(cases: Iterable[tuple[str, Level]], otherwise: str) -> str:
+    listed = " ".join(f"WHEN {case} THEN {_level(at)}" for case, at in cases)
+    return f"CASE {listed} ELSE {otherwise} END"
+
+
+def _share_of_period(number: str, length: float) -> str:
+    """Return the expression of the share in [0, 1] of a period of this length that a number has passed.
+
+    It is NULL if the number is missing, or if number/length is infinite. A quotient is computed only if it is
+    neither infinite nor rounded to zero, for which PostgreSQL raises an error.
+    """
+    nothing = least(lambda x: x / length != 0.0, 0.0, 1.0 + length)
+    end = math.inf if length >= 1.0 else least(lambda x: math.isinf(x / length), 1.0, FARTHEST)
+    known = f"abs({number}) <= {double(math.nextafter(end, 0.0))}"
+    passed = f"{number} / {double(length)}"
+    return (
+        f"CASE WHEN abs({number}) < {double(nothing)} THEN 0e0 "
+        f"WHEN {known} THEN {passed} - floor({passed}) END"
+    )
+
+
+def _near(shares: FloatArray, column: Cycle) -> Iterable[NDArray[Any]]:
+    """Yield places next to these shares of a period, in increasing order.
+
+    They are microseconds of a named period, and else shares. A level of the cycle changes at such places
+    only: rounding moves it by less than they cover.
+    """
+    steps = np.arange(-_NEAR, _NEAR)
+    if not isinstance(column.period, str):
+        for share in shares:
+            bits = np.array([share]).view(np.int64) + steps
+            yield bits[(bits >= 0) & (bits <= np.ones(1).view(np.int64))].view(np.float64)
+        return
+    most, unit = PERIODS[column.period], DAY / 24 if column.period == "day" else DAY
+    for share in [*shares, *(shares + 1.0)]:
+        places = round(share * column.length * unit) + steps
+        yield places[(places >= 0) & (places < most)]
+
+
+def _share(moment: int, first: int, last: int) -> float:
+    """Return the share of a range of times, in microseconds, as `DateRange` computes it."""
+    return float(moment - first) / float(last - first)
 
 
 def _ends(column: Range, name: str) -> tuple[float, float]:
@@ -230,5 +353,6 @@ def _ladder(number: str, base: Level, cuts: Sequence[tuple[float, Level]]) -> st
         return _level(base)
     half = len(cuts) // 2
     cut, level = cuts[half]
+    literal = str(cut) if isinstance(cut, int) else double(cut)
     above, below = _ladder(number, level, cuts[half + 1 :]), _ladder(number, base, cuts[:half])
-    return f"CASE WHEN {number} >= {double(cut)} THEN {above} ELSE {below} END"
+    return f"CASE WHEN {number} >= {literal} THEN {above} ELSE {below} END"
