@@ -4377,6 +4377,60 @@ MUTATIONS = (
         tests="tests/central/readout/test_readout_policy.py",
     ),
     _bug(
+        "one segment alone in the sensitivity",
+        "replacing a user moves the sums of two segments, and the noise is for one of them",
+        (
+            "central/readout/segments.py",
+            "return float(2 * (U + Q + A))",
+            "return float(2 * U + Q + A)",
+        ),
+        tests="tests/central/readout/test_segments.py::"
+        "test_replacing_a_round_moves_the_integers_by_at_most_the_sensitivity",
+    ),
+    _bug(
+        "no noise where nobody is",
+        "an empty segment is released as zero, so whoever enters it is seen",
+        (
+            "central/readout/run.py",
+            "self._in_segments = exact + np.array(drawn).reshape(exact.shape)",
+            "self._in_segments = exact + np.array(drawn).reshape(exact.shape) * (exact[..., -1:] > 0)",
+        ),
+        tests="tests/central/readout/test_segments.py::"
+        "test_the_noise_of_segments_is_the_stated_one_also_where_nobody_is",
+    ),
+    _bug(
+        "a segment for contexts that cannot be read",
+        "a round with an unreadable context is counted in a segment, as if its context were the public point",
+        (
+            "central/readout/segments.py",
+            "return np.where(False if refused is None else refused, NOWHERE, found).astype(np.int16)",
+            "return found.astype(np.int16)",
+        ),
+        tests="tests/central/readout/test_segments.py::test_a_user_moves_the_segments_of_the_own_group_alone",
+    ),
+    _bug(
+        "learning from the control after an early end",
+        "users whose group has spent its whole promise enter learning once the comparison has ended",
+        (
+            "central/readout/rows.py",
+            "found[found == CONTROL] = NEITHER",
+            "found[found == CONTROL] = POLICY",
+        ),
+        tests="tests/central/readout/test_end.py::"
+        "test_afterwards_the_policy_serves_everybody_and_learns_from_its_group_alone",
+    ),
+    _bug(
+        "an early end spends as a whole look",
+        "whoever ends a comparison just after a promising look excludes the truth more often than stated",
+        (
+            "models/readout/boundaries.py",
+            "k / planned if reached is None else reached",
+            "k / planned",
+        ),
+        tests="tests/central/readout/test_end.py::"
+        "test_whoever_ends_a_comparison_because_of_a_look_excludes_the_truth_no_more_often",
+    ),
+    _bug(
         "a published function pickled as it is",
         "whatever a function remembers of its making travels with it, and not only what was released",
         (

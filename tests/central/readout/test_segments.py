@@ -237,8 +237,8 @@ def test_segments_are_released_once_after_the_last_look_and_cover_all_looks(tmp_
 @pytest.mark.parametrize("release", ["marginals", "features"])
 def test_the_noise_of_segments_is_the_stated_one_also_where_nobody_is(release):
     """Counts of empty segments over seeds: their deviation is that of the stated law."""
-    counts, stated, edges = [], set(), np.linspace(18, 90, 42)[1:-1].tolist()
-    for seed in range(5):
+    counts, stated, edges = [], set(), np.linspace(18, 90, 65)[1:-1].tolist()
+    for seed in range(8):
         one = policy(
             noise=SimulatedNoise(seed),
             horizon=40,
