@@ -1,7 +1,7 @@
-/** One minified file, and how large it is: less than 12.5 KiB, so that a person can read what it was made of. */
+/** One minified file, and how large it is: less than 13.5 KiB, so that a person can read what it was made of. */
 import { buildSync } from "esbuild";
 
-const LARGEST = 12.5 * 1024;
+const LARGEST = 13.5 * 1024;
 for (const [from, to] of [["index", "dpbandits"], ["decide", "decide"]]) {
   const { metafile } = buildSync({
     entryPoints: [`src/${from}.js`],

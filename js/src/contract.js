@@ -8,6 +8,9 @@ import { law, nearest, offers } from "./law.js";
 import { Refused, expect } from "./refused.js";
 import { word } from "./words.js";
 
+/** The mechanism of a readout's bit. */
+export const BIT = "krr";
+
 const PARTS = [1, 2, 4, 8, 16];
 const GAPS = /^\s*(|<na>|n(an?|at|one|ull))\s*$/i;
 
@@ -31,49 +34,64 @@ function sound(good) {
 
 /** The contract of a text, what its tuning says among the rest; digests are of the text as it came. */
 export const readContract = (text) =>
-  reading("contract", text, (told) => {
-    const spec = { ...told, ...told.tuning };
-    const { kind, format, contexts, arms, actions, privacy, reward_range, epsilons, mechanism, constants } = spec;
-    const { low, high } = reward_range;
-    const { epsilon } = privacy;
-    const classes = epsilons.length ? epsilons : [epsilon];
-    const columns = contexts.columns ?? contexts.low.map((low, j) => ({ low, high: contexts.high[j] }));
-    const unknown = contexts.columns?.find(({ type }) => !["Range", "Categories"].includes(type));
-    for (const [good, what] of [
-      [kind === "Spec" && format === 1, `contract ${kind}`],
-      [offers(mechanism), `mechanism ${mechanism}`],
-      [!unknown, `column ${unknown?.type}`],
-      [!(actions?.schema.columns.length > 1), "actions of several columns"],
-    ]) {
-      expect(good, "not offered", what);
-    }
-    const good =
-      Array.isArray(arms) &&
-      isCount(arms.length - 1, 255) &&
-      privacy.kind === "LocalDP" &&
-      ["server", "client"].includes(spec.chooser) &&
-      isCount(spec.max_leaves, 65536) &&
-      low < high &&
-      classes.length <= 64 &&
-      classes.every((one, at) => isNumber(one) && !(one <= classes[at - 1])) &&
-      classes.at(-1) === epsilon &&
-      spec.deadline > 0 &&
-      columns.every(({ low, high, values }) => (values ? values.length : isNumber(high - low) && low < high));
-    sound(good);
-    const contract = {
-      spec, columns, classes, low, high,
-      seed: /"seed": (\d+)/.exec(text)[1],
-      digest: digestOf(text, 4),
-      fingerprint: hex(digestOf(text, 32)),
-      deadline: 1000 * spec.deadline,
-    };
-    if (spec.learner === "questions") {
-      contract.sizes = gridSizes(columns);
-      sound(spec.chooser === "server" && (contract.sizes || (columns.length <= 64 && (actions || arms.length <= 12))));
-      contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
-    }
-    return contract;
-  });
+  reading("contract", text, (told) => (told.kind === "ReadoutSpec" ? readoutOf(told, text) : contractOf(told, text)));
+
+function contractOf(told, text) {
+  const spec = { ...told, ...told.tuning };
+  const { kind, format, contexts, arms, actions, privacy, reward_range, epsilons, mechanism, constants } = spec;
+  const { low, high } = reward_range;
+  const { epsilon } = privacy;
+  const classes = epsilons.length ? epsilons : [epsilon];
+  const columns = contexts.columns ?? contexts.low.map((low, j) => ({ low, high: contexts.high[j] }));
+  const unknown = contexts.columns?.find(({ type }) => !["Range", "Categories"].includes(type));
+  for (const [good, what] of [
+    [kind === "Spec" && format === 1, `contract ${kind}`],
+    [offers(mechanism), `mechanism ${mechanism}`],
+    [!unknown, `column ${unknown?.type}`],
+    [!(actions?.schema.columns.length > 1), "actions of several columns"],
+  ]) {
+    expect(good, "not offered", what);
+  }
+  const good =
+    Array.isArray(arms) &&
+    isCount(arms.length - 1, 255) &&
+    privacy.kind === "LocalDP" &&
+    ["server", "client"].includes(spec.chooser) &&
+    isCount(spec.max_leaves, 65536) &&
+    low < high &&
+    classes.length <= 64 &&
+    classes.every((one, at) => isNumber(one) && !(one <= classes[at - 1])) &&
+    classes.at(-1) === epsilon &&
+    spec.deadline > 0 &&
+    columns.every(({ low, high, values }) => (values ? values.length : isNumber(high - low) && low < high));
+  sound(good);
+  const contract = {
+    spec, columns, classes, low, high,
+    seed: [...text.matchAll(/"seed": (\d+)/g)].at(-1)[1], // of the target in a readout
+    digest: digestOf(text, 4),
+    fingerprint: hex(digestOf(text, 32)),
+    deadline: 1000 * spec.deadline,
+  };
+  if (spec.learner === "questions") {
+    contract.sizes = gridSizes(columns);
+    sound(spec.chooser === "server" && (contract.sizes || (columns.length <= 64 && (actions || arms.length <= 12))));
+    contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
+  }
+  return contract;
+}
+
+/** A readout: the target's contract, with bounds, epsilon and digests of its own. */
+function readoutOf(told, text) {
+  const { format, target, policy, control, privacy, share, reward_range, missing, deadline } = told;
+  const { low, high } = reward_range;
+  const contract = contractOf(target, text);
+  const arm = contract.spec.arms.findIndex((label) => same(label, control));
+  expect(format === 1, "not offered", "contract ReadoutSpec");
+  const good = privacy.kind === "LocalDP" && 0 < share && share < 1 && low <= missing && missing <= high && low < high;
+  sound(good && arm >= 0 && deadline > 0 && law(BIT, 1, privacy.epsilon));
+  const readout = { arm, policy, below: BigInt(Math.round(share * 2 ** 64)), missing: (missing - low) / (high - low) };
+  return { ...contract, low, high, readout, classes: [privacy.epsilon], deadline: 1000 * deadline };
+}
 
 /** Cells of the grid along every column: one a category, and what room is left for ranges; none where versions name
  * their columns. */
@@ -88,11 +106,13 @@ function gridSizes(columns) {
 export const readPublished = (text, contract) => {
   return reading("version", text, (found) => {
     const { spec, kind, version, about } = found;
-    const { digest, parts, classes } = contract;
+    const { digest, parts, classes, readout } = contract;
     expect(spec === hex(digest), "pinned", "another contract");
     sound(kind === (parts ? "PublishedQuestions" : "PublishedArms") && isCount(version, 2 ** 32 - 1));
     const told = (parts ? table : bins)(found, contract);
-    sound(classes.every((one) => law(contract.spec.mechanism, told.cells, one))); // else a choice has no report
+    const { kind: _, spec: __, ...own } = found;
+    if (readout) expect(JSON.stringify(own) === JSON.stringify(readout.policy), "pinned", "another policy");
+    else sound(classes.every((one) => law(contract.spec.mechanism, told.cells, one))); // else a choice has no report
     return { text, version, silent: about === "place", ...told };
   });
 };
@@ -196,13 +216,14 @@ function drawn(chances) {
   return found < 0 ? chances.findLastIndex((chance) => chance > 0) : found;
 }
 
-/** What a version says to a person: the arm, and what a report will be about. */
-export function decided({ spec, columns }, published, point, available) {
+/** What a version says to a person: the arm, and what a report will be about. A readout has its `group`: 0 is control. */
+export function decided({ spec, columns, readout }, published, point, available, group) {
   const { arms } = spec;
   const { version, silent, cells, at } = published;
   const found = at(point ?? columns.map(() => 0.5));
-  const chances = found.chances ?? arms.map(() => 1);
+  let chances = found.chances ?? arms.map(() => 1);
   let arm = found.arm ?? drawn(chances);
+  if (group === 0) [arm, chances] = [readout.arm, arms.map(() => 1)];
   let blind = point === null;
   const codes = listOf(available ?? arms).map((one) => arms.findIndex((label) => same(label, one)));
   if (!codes.length || codes.includes(-1)) blind = true;
@@ -212,8 +233,11 @@ export function decided({ spec, columns }, published, point, available) {
     blind = true;
   }
   const cell = spec.chooser === "client" ? found.cell * arms.length + arm : found.cell;
-  return { version, label: arms[arm], cell, cells, turned: Boolean(found.turned), silent, blind };
+  return { version, label: arms[arm], cell, cells, turned: Boolean(found.turned), silent, blind, group };
 }
+
+/** The group of a choice, by a coin of its own; none without a readout. */
+export const grouped = ({ readout }) => (readout ? Number(word() >= readout.below) : undefined);
 
 /** What can be listed, as a list; nothing for all else. */
 function listOf(available) {

@@ -6,12 +6,13 @@
  * the choice. What is drawn is sent when its deadline is there, which depends on nobody's data.
  */
 import { expect } from "./refused.js";
-import { decided, pointOf, readContract, readPublished, shareOf } from "./contract.js";
+import { BIT, decided, grouped, pointOf, readContract, readPublished, shareOf } from "./contract.js";
 import { hex } from "./blake2b.js";
 import { coded, joined, law } from "./law.js";
 import { WORD, below, word } from "./words.js";
 
 const FORMAT = 0xd1;
+const READOUT = 0xd3;
 const DIGITS = 30;
 const MOST_SENT = 1000;
 const SENT = /^\{"spec":(.*?),"published":(.*)\}$/s; // as the service writes it: canonical JSON has spaces there
@@ -28,16 +29,20 @@ function amount(number) {
 const shown = ({ id, label }) => ({ id, arm: label });
 
 /** The report of a choice: where a person's data meets randomness. All reports draw the same words first. */
-export function drawReport({ spec, digest, classes }, kind, choice, share) {
+export function drawReport({ spec, digest, classes, readout }, kind, choice, share) {
   const nonce = crypto.getRandomValues(new Uint8Array(8));
-  const { version, cell, cells, turned, silent, blind } = choice;
+  const { version, cell, cells, turned, silent, blind, group } = choice;
+  const numbered = new Uint8Array(Uint32Array.of(version).buffer);
+  if (readout) {
+    const one = word() < (share ?? readout.missing) * 2 ** 64; // a missing outcome counts before the noise
+    return joined([READOUT], digest, numbered, nonce, [group], law(BIT, 1, classes[0]).encode(0, one));
+  }
   const { encode } = law(spec.mechanism, cells, classes[kind]);
   const anywhere = Number(below(BigInt(cells)));
   const coin = word();
   const nobody = blind || share === null || !(cell >= 0 && cell < cells);
   const positive = (silent || coin < (share ?? 0) * 2 ** 64) !== turned;
   const payload = nobody ? encode(anywhere, coin < WORD / 2n) : encode(cell, positive);
-  const numbered = new Uint8Array(Uint32Array.of(version).buffer);
   return joined([FORMAT], digest, numbered, nonce, spec.epsilons.length ? [kind] : [], payload);
 }
 
@@ -86,6 +91,7 @@ export class Device {
     const published = readPublished(version, contract);
     expect(contract.classes[0] <= this.#options.epsilon, "epsilon", "too large");
     const budget = amount(this.#options.budget);
+    expect(!contract.readout || budget <= amount(contract.classes[0]), "parameter", "budget of more than one report");
     await this.#step((state) => {
       state.fingerprint ??= contract.fingerprint;
       expect(state.fingerprint === contract.fingerprint, "pinned", "another contract");
@@ -111,8 +117,8 @@ export class Device {
     return this.#published;
   }
 
-  #decided(state, context, available) {
-    return decided(this.#contract, this.#newest(state), pointOf(this.#contract, context), available);
+  #decided(state, context, available, group) {
+    return decided(this.#contract, this.#newest(state), pointOf(this.#contract, context), available, group);
   }
 
   /**
@@ -125,7 +131,8 @@ export class Device {
       this.#afford(state, state.open ? 2n : 1n);
       this.#close(state, null);
       const id = ++state.choices;
-      state.open = { id, at: this.#options.now(), ...this.#decided(state, context, available) };
+      const group = grouped(this.#contract);
+      state.open = { id, at: this.#options.now(), ...this.#decided(state, context, available, group) };
       return shown(state.open);
     });
   }

@@ -32,7 +32,7 @@ export interface Options {
   token?: string;
   /** The most that its owner accepts for one report. */
   epsilon: number;
-  /** The most for all reports of this account. */
+  /** The most for all reports of this account; in a readout that of its one report. */
   budget: number;
   /** Name of the record; by default the url in one spelling. */
   account?: string;

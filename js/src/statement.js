@@ -2,10 +2,11 @@
 
 /** The statement of an open device; `budget` is the one that it was opened with. */
 export function statement(device, budget) {
-  const { spec, deadline } = device.policy.contract;
+  const { spec, deadline, readout } = device.policy.contract;
   const { epsilon } = device;
+  const bit = "one randomised bit, beside the group, which is drawn by a coin and not hidden";
   return (
-    `One report (${spec.mechanism}) is ${epsilon}-locally differentially private: any two contexts and rewards give any ` +
+    `One report (${readout ? bit : spec.mechanism}) is ${epsilon}-locally differentially private: any two contexts and rewards give any ` +
     `report with probabilities within a factor of exp(${epsilon}), whatever the server asks. At most ${budget} is spent ` +
     "on this policy, under its address, by this site in this browser's profile: a choice is charged and reported once, " +
     "whatever tabs, reloads and crashes do. Other policies, of this site too, have budgets of their own, and so have " +

@@ -14,7 +14,7 @@ import { LAWS, law } from "../src/law.js";
 import { openDevice, Refused } from "../src/index.js";
 import { statement } from "../src/statement.js";
 import { memoryLocks, memoryStore } from "./memory.js";
-import { policyText, version } from "./policy.js";
+import { policyText, readout, version } from "./policy.js";
 
 globalThis.crypto ??= webcrypto; // Node 18 has it under another name
 
@@ -286,6 +286,38 @@ test("a contract whose reports cannot be drawn is refused before a choice is mad
     const fetch = async () => ({ ok: true, text: async () => version({ name: "krr", epsilon }) });
     const options = { url: "https://shop.test/v1/local/tips", epsilon: 20, budget: 100, store, locks, fetch };
     await assert.rejects(openDevice(options), { code: "law" });
+  }
+});
+
+test("a device of a readout is in one group, and sends one report of it", async () => {
+  const { store, locks } = new World();
+  const open = (account, budget = 1, told = {}) => {
+    const fetch = async () => ({ ok: true, text: async () => readout(told) });
+    return openDevice({ url: "https://shop.test/v1/local/tips", epsilon: 1, budget, store, locks, fetch, account });
+  };
+  const person = { age: 44, region: "south" };
+  const arms = new Set();
+  for (let account = 0; account < 60; account++) {
+    const device = await open(`${account}`);
+    assert.equal(await device.decide(person), "mail");
+    const { id, arm } = await device.choose(account % 2 ? person : undefined);
+    await device.report(id, [1, 0, undefined, "?", -7][account % 5]);
+    const [report] = await device.unsent();
+    assert.equal(report.length, 19);
+    assert.deepEqual([report[0], report[17] < 2, report[18] < 2], [0xd3, true, true]);
+    if (report[17] === 0) assert.equal(arm, "call"); // three of four are in the control group
+    else if (account % 2) assert.equal(arm, "mail");
+    arms.add(report[17]);
+    await assert.rejects(device.choose(person), { code: "budget" });
+    assert.equal(await device.decide(person), "mail");
+    assert(statement(device, 1).includes("beside the group"));
+  }
+  assert.equal(arms.size, 2);
+  await assert.rejects(open("more", 2), { code: "parameter" });
+  await assert.rejects(open("other", 1, { other: { version: 1 } }), { code: "pinned" });
+  await assert.rejects(open("other", 1, { other: { about: "place" } }), { code: "pinned" });
+  for (const changes of [{ share: 1 }, { control: "post" }, { missing: 2 }, { privacy: { kind: "JointDP", epsilon: 1 } }]) {
+    await assert.rejects(open("wrong", 1, { changes }), { code: "malformed" });
   }
 });
 

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { webcrypto } from "node:crypto";
 import "../src/mechanisms.js";
 import { blake2b, hex } from "../src/blake2b.js";
-import { decided, pointOf, readContract, readPublished, shareOf } from "../src/contract.js";
+import { decided, grouped, pointOf, readContract, readPublished, shareOf } from "../src/contract.js";
 import { drawReport } from "../src/device.js";
 import { law } from "../src/law.js";
 import { decide, read } from "../src/decide.js";
@@ -41,7 +41,7 @@ const ANSWERS = {
     const version = readPublished(published, contract);
     const kind = epsilon === undefined ? contract.classes.length - 1 : contract.classes.indexOf(epsilon);
     return given(random, () => {
-      const choice = decided(contract, version, pointOf(contract, context), available);
+      const choice = decided(contract, version, pointOf(contract, context), available, grouped(contract));
       return { arm: choice.label, report: drawReport(contract, kind, choice, shareOf(contract, reward)) };
     });
   },

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec, SpecTuning
+from dpbandits.local import Client, PublishedArms, ReadoutSpec, ReportCounts, ReportKey, Spec, SpecTuning
 from dpbandits.local.contract.grid import PublishedQuestions
 
 KEY = bytes(range(32))
@@ -84,6 +84,22 @@ def cases():
     }
 
 
+def readouts():
+    """Name -> readout, [(context, outcome)]: of bins, of a policy that clients draw from, of questions."""
+    targets = cases()
+    own = {"privacy": dpb.LocalDP(epsilon=1.0), "n_users": 1000}
+    outcomes = (1.0, None, 0.25, 7.0, -1.0, 0.0)
+    for name, target, control, changes in (
+        ("readout-bins", "krr", 0, {"share": 0.5}),
+        ("readout-drawn", "client-chooses", 2, {"share": 0.25, "reward_range": (-1, 3), "missing": 1}),
+        ("readout-questions", "one-bit", "call", {"share": 0.75, "seed": 2}),
+    ):
+        spec, made, rows, _ = targets[target]
+        policy = published_of(spec, made)
+        readout = ReadoutSpec(target=spec, policy=policy, control=control, **own | changes)
+        yield name, readout, [(rows[k % len(rows)][0], outcome) for k, outcome in enumerate(outcomes)]
+
+
 def published_of(spec, made):
     """A version made up here."""
     if "about" not in made:
@@ -140,7 +156,25 @@ def made() -> dict[str, object]:
                 "tagged": ReportKey(KEY).signed(bytes.fromhex(reports[0]["report"]), spec).hex(),
             }
         )
-    return {"command": "python -m reproduction.studies.report_vectors", "key": KEY.hex(), "vectors": vectors}
+    compared = []
+    for name, spec, rows in readouts():
+        published, reports = spec.policy, []
+        for place, (context, outcome) in enumerate(rows):
+            arm, report, given = device(spec, None)(published, context, outcome, Stream(f"{name}/{place}"))
+            row = {"context": context, "reward": outcome, "arm": arm}
+            reports.append(row | {"random": given.hex(), "report": report.hex()})
+        counts = ReportCounts(spec, [published])
+        counts.absorb([bytes.fromhex(one["report"]) for one in reports])
+        sums = [[0, 0] if one is None else one.tolist() for one in counts.versions[0].sums]
+        texts = {"spec": spec.to_json(), "published": published.to_json(spec)}
+        digests = {"fingerprint": spec.fingerprint, "digest": spec.digest.hex()}
+        compared.append({"name": name} | texts | digests | {"reports": reports, "sums": sums})
+    return {
+        "command": "python -m reproduction.studies.report_vectors",
+        "key": KEY.hex(),
+        "vectors": vectors,
+        "readouts": compared,
+    }
 
 
 if __name__ == "__main__":

@@ -18,16 +18,17 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.local import Client, PublishedArms, Spec
+from dpbandits.local import Client, PublishedArms, ReadoutSpec, Spec
 from dpbandits.privacy.reports import mechanism
 from flat import spec_with
 from js.driver import asked, needs_node
 
 pytestmark = [needs_node, pytest.mark.numerics]
 
-VECTORS = json.loads(
+FOUND = json.loads(
     (Path(__file__).resolve().parents[2] / "reproduction" / "results" / "report-vectors.json").read_text()
-)["vectors"]
+)
+VECTORS = FOUND["vectors"]
 WORD = 1 << 64
 EPSILONS = (1e-6, 0.1, 0.5, 1.0, math.log(3), 2.0, 4.0, 9.25, 16.0)
 CELLS = (1, 2, 3, 8, 64, 1024)
@@ -42,14 +43,14 @@ LAWS = {
 
 
 def test_the_vectors_come_out_byte_for_byte() -> None:
-    rows = [(vector, one) for vector in VECTORS for one in vector["reports"]]
+    rows = [(vector, one) for vector in VECTORS + FOUND["readouts"] for one in vector["reports"]]
     made = asked(
         [
             {
                 "what": "report",
                 "spec": vector["spec"],
                 "published": vector["published"],
-                "epsilon": vector["epsilon"],
+                **({"epsilon": vector["epsilon"]} if "epsilon" in vector else {}),
                 **{name: one[name] for name in ("context", "reward", "random")},
             }
             for vector, one in rows
@@ -57,9 +58,10 @@ def test_the_vectors_come_out_byte_for_byte() -> None:
     )
     wanted = [{"arm": one["arm"], "report": one["report"], "left": 0} for _, one in rows]
     assert made == wanted
-    contracts = asked([{"what": "contract", "spec": vector["spec"]} for vector in VECTORS])
-    assert [one["fingerprint"] for one in contracts] == [vector["fingerprint"] for vector in VECTORS]
-    assert [one["digest"] for one in contracts] == [vector["digest"] for vector in VECTORS]
+    every = VECTORS + FOUND["readouts"]
+    contracts = asked([{"what": "contract", "spec": vector["spec"]} for vector in every])
+    assert [one["fingerprint"] for one in contracts] == [vector["fingerprint"] for vector in every]
+    assert [one["digest"] for one in contracts] == [vector["digest"] for vector in every]
 
 
 def test_digests_are_those_of_hashlib() -> None:
@@ -235,7 +237,7 @@ PEOPLE = dpb.Schema(
 )
 
 
-def contracts() -> list[tuple[Spec, PublishedArms]]:
+def contracts() -> list[tuple[Spec | ReadoutSpec, PublishedArms]]:
     """Contracts of every kind, and a version of each."""
     rng = np.random.default_rng(5)
     promise, made = dpb.LocalDP(epsilon=1), []
@@ -253,7 +255,12 @@ def contracts() -> list[tuple[Spec, PublishedArms]]:
         made.append((spec, PublishedArms(version=2, splits=splits, weights=chances)))
     asking = Spec(contexts=PEOPLE, arms=[1, 2.5, "none"], privacy=promise, reward_range=(-2, 9))
     made.append((asking, dpb.local.Server(asking).publish()))
-    return made
+    own: dict[str, Any] = {"privacy": promise, "n_users": 100, "reward_range": (0, 4), "missing": 1}
+    readouts = [
+        ReadoutSpec(target=spec, policy=version, control=spec.arms[1], share=0.4, seed=3, **own)
+        for spec, version in made
+    ]
+    return [*made, *((one, one.policy) for one in readouts)]
 
 
 CONTEXTS: list[Any] = [

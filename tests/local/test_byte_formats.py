@@ -20,6 +20,7 @@ from dpbandits.domains import Box
 from dpbandits.local import (
     Client,
     PublishedArms,
+    ReadoutSpec,
     ReportCounts,
     ReportKey,
     Server,
@@ -32,6 +33,7 @@ from dpbandits.privacy import LocalDP
 FILE = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "report-vectors.json"
 FOUND = json.loads(FILE.read_text())
 VECTORS = {one["name"]: one for one in FOUND["vectors"]}
+READOUTS = {one["name"]: one for one in FOUND["readouts"]}
 
 # -----------------------------------------------------------------------------------------------------
 
@@ -145,8 +147,9 @@ def table(spec, published, point, codes):
 
 def answer(text, published, context, reward, given, epsilon=None, pulled=None):
     """What a device does with these random bytes: the arm and the report; `pulled`: what a source's did."""
-    spec, version = json.loads(text), json.loads(published)
-    labels, epsilon = spec["arms"], epsilon or spec["privacy"]["epsilon"]
+    readout, version = json.loads(text), json.loads(published)
+    spec = readout.get("target", readout)
+    labels, epsilon = spec["arms"], epsilon or readout["privacy"]["epsilon"]
     place = 0
 
     def draw(n):
@@ -162,6 +165,7 @@ def answer(text, published, context, reward, given, epsilon=None, pulled=None):
             pass
         return drawn % n
 
+    group = int(word() >= readout["share"] * WORD) if readout["kind"] == "ReadoutSpec" else None
     point, codes = unit(spec, context)
     at, turned, silent = point or [0.5] * columns_of(spec), False, False
     if version["kind"] == "PublishedQuestions":
@@ -182,6 +186,14 @@ def answer(text, published, context, reward, given, epsilon=None, pulled=None):
                     break
             arm = arm if pulled is None else pulled
             cell, cells = cell * len(labels) + arm, cells * len(labels)
+    if group is not None:
+        low, high = readout["reward_range"]["low"], readout["reward_range"]["high"]
+        arm, nonce, coin = (arm if group else labels.index(readout["control"])), draw(8), word()
+        outcome = readout["missing"] if reward is None else min(max(reward, low), high)
+        positive = coin < (outcome - low) / (high - low) * WORD
+        payload = encoded("krr", rates("krr", 1, epsilon), 1, 0, positive, word, below)
+        head = bytes([0xD3]) + hashlib.blake2b(text.encode(), digest_size=4).digest()
+        return labels[arm], head + bytes(4) + nonce + bytes([group]) + payload
     nonce, anywhere, coin = draw(8), below(cells), word()
     low, high = spec["reward_range"]["low"], spec["reward_range"]["high"]
     if point is None or reward is None:
@@ -363,6 +375,31 @@ def test_who_has_the_page_alone_makes_the_same_reports(name):
         assert report.hex() == one["report"]
 
 
+@pytest.mark.parametrize("name", READOUTS)
+def test_readouts_of_the_vectors_come_out_byte_for_byte_also_from_the_page_alone(name):
+    vector = READOUTS[name]
+    spec = ReadoutSpec.from_json(vector["spec"])
+    assert (spec.to_json(), spec.fingerprint, spec.digest.hex()) == (
+        vector["spec"],
+        vector["fingerprint"],
+        vector["digest"],
+    )
+    published = PublishedArms.from_json(vector["published"], spec)
+    groups, sums = set(), np.zeros((2, 2), dtype=int)
+    for one in vector["reports"]:
+        given, report = bytes.fromhex(one["random"]), bytes.fromhex(one["report"])
+        client = Client(spec)
+        with patch("os.urandom", Given(given)):
+            assert client.choose(published, one["context"]) == one["arm"]
+            assert client.report(one["reward"]) == report
+        made = answer(vector["spec"], vector["published"], one["context"], one["reward"], given)
+        assert made == (one["arm"], report)
+        sums[report[17], report[18]] += 1
+        groups.add(report[17])
+    assert sums.tolist() == vector["sums"]
+    assert groups == {0, 1}
+
+
 def test_who_has_the_page_alone_reports_what_a_source_decided_without_the_device():
     target = Spec(
         contexts=Box(low=[0], high=[1]), arms=range(3), privacy=LocalDP(epsilon=1.0), learner="questions"
@@ -415,7 +452,7 @@ def test_the_page_says_every_name_that_the_formats_have():
     """So that a field that is added to a spec or a version is added to the page."""
     page = (FILE.parents[2] / "docs" / "reference" / "byte-formats.md").read_text()
     names = set()
-    for vector in VECTORS.values():
+    for vector in (VECTORS | READOUTS).values():
         for text in (vector["spec"], vector["published"]):
             names |= set(re.findall(r'"(\w+)": ', text))
     names |= {one["mechanism"] for one in VECTORS.values()}

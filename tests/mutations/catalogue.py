@@ -2234,8 +2234,8 @@ MUTATIONS = (
         "a device that could not give the published arm reports of it, with another arm's reward",
         (
             "local/contract/spec.py",
-            "        return arm, mask is None\n",
-            "        return arm, False\n",
+            "            unavailable=mask is None,",
+            "            unavailable=False,",
         ),
         tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
     ),

@@ -22,8 +22,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._checks import an, assign, integer
@@ -204,18 +202,17 @@ class OutcomeReports(ReportProtocol[PublishedArms]):
         return self._spec.privacy
 
     def choose(
-        self, published: PublishedArms, context: Any, privacy: LocalDP, available: Any = None
+        self, published: PublishedArms, context: Any, _privacy: LocalDP, available: Any = None
     ) -> Chosen:
         """Return a client's choice, about its group, which is drawn before the context is read.
 
         If the group's arm is not available, another one is given. The report is about the group all the same.
         """
         group = CONTROL if int(secure_words(1)[0]) < self._below else POLICY
-        choice = self.decide(published, context, privacy, available)
+        published.lineage(self._spec)
+        control = self._control if group == CONTROL else None
+        choice = self.cells.served(published, context, available, instead=control)
         choice.about = group
-        if group == CONTROL:
-            even = np.ones(len(self.arms.labels))
-            choice.arm, choice.unavailable = self.cells.given(self._control, even, available)
         return choice
 
     def decide(

@@ -518,11 +518,14 @@ class CellReports(ReportProtocol[PublishedArms]):
         choice.about = (self.layout.asked(published, choice.about), report)
         return choice
 
-    def served(self, published: PublishedArms, context: Any, available: Any) -> Chosen:
+    def served(
+        self, published: PublishedArms, context: Any, available: Any, *, instead: int | None = None
+    ) -> Chosen:
         """Return what a version gives to a client, about its place. Nothing is checked.
 
-        For a missing context it is the choice in the middle of the box. If the published arm is not
-        available, another arm is drawn, with the published probabilities if there are any.
+        For a missing context it is the choice in the middle of the box. The arm `instead` replaces the
+        published one. If the arm is not available, another one is drawn, with the published probabilities if
+        there are any.
         """
         point, clipped = self._point(context)
         low, high = self.domain.low, self.domain.high
@@ -536,26 +539,20 @@ class CellReports(ReportProtocol[PublishedArms]):
             arm = _drawn(chances)
         else:
             raise ProtocolError("the published version has no arms and no weights")
-        arm, unavailable = self.given(arm, chances, available)
+        if instead is not None:
+            arm, chances = instead, np.ones(self.bins.n_arms)
+        mask = offered(available, self.arms, self.actions)
+        if mask is not None and not mask[arm]:
+            rest = np.where(mask, chances, 0.0)
+            arm, mask = _drawn(rest if rest.any() else mask), None
         return Chosen(
             version=published.version,
             arm=arm,
             about=place,
             missing=point is None,
             clipped=clipped,
-            unavailable=unavailable,
+            unavailable=mask is None,
         )
-
-    def given(self, arm: int, chances: Any, available: Any) -> tuple[int, bool]:
-        """Return the arm, or another one drawn by `chances` (K,) if it is not available, and True then.
-
-        True is also returned if `available` cannot be read, which counts as all arms.
-        """
-        mask = offered(available, self.arms, self.actions)
-        if mask is not None and not mask[arm]:
-            rest = np.where(mask, chances, 0.0)
-            arm, mask = _drawn(rest if rest.any() else mask), None
-        return arm, mask is None
 
     def check(self, context: Any) -> None:
         """Check a context as `Contract.check` describes."""
