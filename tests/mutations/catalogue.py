@@ -4389,11 +4389,11 @@ MUTATIONS = (
     ),
     _bug(
         "no noise where nobody is",
-        "an empty segment is released as zero, so whoever enters it is seen",
+        "a segment that is empty at a look loses its noise, so whoever enters it later is seen",
         (
-            "central/readout/run.py",
-            "self._in_segments = exact + np.array(drawn).reshape(exact.shape)",
-            "self._in_segments = exact + np.array(drawn).reshape(exact.shape) * (exact[..., -1:] > 0)",
+            "central/readout/rows.py",
+            "self.in_segments = stop, before + np.array(sums)",
+            "self.in_segments = stop, before * (np.array(sums)[..., -1:] > 0) + np.array(sums)",
         ),
         tests="tests/central/readout/test_segments.py::"
         "test_the_noise_of_segments_is_the_stated_one_also_where_nobody_is",

@@ -1,6 +1,6 @@
 """`Rows`: groups of all rounds, and outcomes of those whose look is not released yet. Outcomes are secret.
 
-Sums in segments are kept, also in secret, until they are released.
+Sums in segments of closed rounds are kept with their noise, also in secret, until no look follows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ class Rows:
             Later users of the control group are in no group: the policy serves them, and learns nothing.
         stopped: First round at which everybody gets the control's arm, as the rule has stopped the readout;
             None if it has not.
-        in_segments: Number of first rounds, and their exact sums (2, C, 2 or 3) in segments of the policy and
-            the control group; None without segments, or once these sums were released.
+        in_segments: Number of first rounds, and their noisy sums (2, C, 2 or 3) in segments of the policy and
+            the control group; None without segments, or before the first look.
     """
 
     def __init__(self, lattice: Lattice, groups: Groups, segments: SegmentSums | None, planned: int) -> None:
@@ -72,8 +72,6 @@ class Rows:
         self.ended: int | None = None
         self.stopped: int | None = None
         self.in_segments: tuple[int, IntArray] | None = None
-        if segments is not None:
-            self.in_segments = 0, np.zeros((2, *segments.shape), dtype=np.int64)
         self._asked = 0
         self._codes = np.zeros(0, dtype=np.int8)
         self._values = np.zeros((0, len(lattice.outcomes)), dtype=np.int64)

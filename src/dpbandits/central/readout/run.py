@@ -6,8 +6,9 @@ block is. Ends and deadlines depend on numbers and times of asks only. Every rou
 exactly one look. A reward counts for the readout if it counts for the policy, and is told before its look is
 released.
 
-`end` makes the look that is running the last one. Sums in segments are released once, when no look follows:
-after the last look, after `end`, or after the rule has stopped the readout.
+`end` makes the look that is running the last one. Sums in segments begin with their noise, which is drawn at
+the first look, and every look adds its rounds. So they are never kept without noise. They are released once,
+when no look follows: after the last look, after `end`, or after the rule has stopped the readout.
 """
 
 from bisect import bisect_left
@@ -138,8 +139,7 @@ class ReadoutRun:
         self._arms = Arms(tuple(labels))
         self._looks: tuple[_Released, ...] = ()
         self.settled = 0
-        self._in_segments: IntArray | None = None
-        self._segments_settled = False
+        self._settled_end: int | None = None
         self._judged: tuple[int, int | None] = 0, None
         self._coming: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
 
@@ -262,13 +262,18 @@ class ReadoutRun:
 
     @property
     def unsaved(self) -> bool:
-        """True if something was drawn that may not be durable."""
-        return self.drawn > self.settled or (self._in_segments is not None and not self._segments_settled)
+        """True if something was drawn, or has ended, that may not be durable."""
+        return self.drawn > self.settled or self.rows.ended != self._settled_end
+
+    @property
+    def finished(self) -> bool:
+        """True if no look follows, and this is durable."""
+        return self.settled == self.planned and not self.unsaved
 
     def due(self, asked: int) -> bool:
-        """Return True if a look, or the sums in segments, are due after `asked` asks."""
+        """Return True if a look is due after `asked` asks."""
         if self.drawn == self.planned:
-            return self.segments is not None and self._in_segments is None
+            return False
         return self.rows.ended is not None or self.drawn < self.deadlines.due(asked)
 
     def end(self, asked: int) -> None:
@@ -285,7 +290,7 @@ class ReadoutRun:
 
     def uses(self, noise: NoiseSource) -> tuple[Release, ...]:
         """Return all purposes of noise, for the log of releases: both of looks, then both of segments."""
-        drawn = [self.drawn] * 2 + [int(self._in_segments is not None)] * 2
+        drawn = [self.drawn] * 2 + [min(self.drawn, 1)] * 2
         return tuple(
             Release(purpose=purpose, record=record, noise=noise, drawn=number, charge="")
             for (purpose, record), number in zip(self._records, drawn, strict=False)
@@ -310,17 +315,14 @@ class ReadoutRun:
         return tuple(record for _, record in self._records)
 
     def coming_uses(self, noise: NoiseSource) -> tuple[Release, ...]:
-        """Return the two purposes of the release that `release` draws next."""
-        return self.uses(noise)[:2] if self.drawn < self.planned else self.uses(noise)[2:]
+        """Return the purposes of the noise that `release` draws next: at the first look also of segments."""
+        return self.uses(noise)[: 2 if self.drawn else None]
 
     def release(self, noise: NoiseSource) -> None:
-        """Draw what is due: a look or the sums in segments.
-
-        An interrupt leaves either no change or a complete one.
-        """
-        if self.drawn == self.planned:
-            self._release_segments(noise)
-            return
+        """Draw the look that is due; an interrupt leaves either no change or a complete one."""
+        if self.segments is not None and self.noises.segments is not None and not self.drawn:
+            drawn = [own.draw(noise).reshape(self.segments.shape) for own in self.noises.segments]
+            self.rows.in_segments = 0, np.array(drawn)
         start, stop = self.reach(self.drawn), self.reach(self.drawn + 1)
         sums, public = [], []
         for code, own in ((POLICY, self.noises.policy), (CONTROL, self.noises.control)):
@@ -330,30 +332,18 @@ class ReadoutRun:
             public.append([rows.rounds, rows.users, rows.squared_rounds, rows.overlap])
         self._looks = (*self._looks, _Released(np.array(sums), np.array(public, dtype=np.int64)))
 
-    def _release_segments(self, noise: NoiseSource) -> None:
-        if self.noises.segments is None or self.segments is None or self.rows.in_segments is None:
-            raise CorruptState("the sums in segments are gone")
-        exact = self.rows.in_segments[1]
-        drawn = [own.draw(noise) for own in self.noises.segments]
-        self._in_segments = exact + np.array(drawn).reshape(exact.shape)
-
     def close(self, asked: int) -> None:
-        """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due.
-
-        Exact sums in segments are deleted once they were released.
-        """
-        self.rows.close(self.reach(self.drawn))
-        if self._in_segments is not None:
-            self.rows.in_segments = None
+        """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due."""
         stop = self.readout.stop
         ends = stop is not None and stop.then is not None and self.rows.stopped is None
         if ends and self.stopped_at(self.drawn) is not None:
             self.rows.stopped = asked
             self.rows.ended = self.reach(self.drawn)
+        self.rows.close(self.reach(self.drawn))
 
     def settle(self) -> None:
         """Note that everything that was drawn is durable."""
-        self.settled, self._segments_settled = self.drawn, self._in_segments is not None
+        self.settled, self._settled_end = self.drawn, self.rows.ended
 
     # -- post-processing --------------------------------------------------------------------------
 
@@ -387,11 +377,12 @@ class ReadoutRun:
 
     @property
     def cells(self) -> tuple[CellTable, CellTable] | None:
-        """Released sums in segments of the policy and of the control group, if they are durable."""
-        noises, segments, released = self.noises.segments, self.segments, self._in_segments
-        if noises is None or segments is None or released is None or not self._segments_settled:
+        """Released sums in segments of the policy and of the control group, once no look follows."""
+        noises, segments, released = self.noises.segments, self.segments, self.rows.in_segments
+        if noises is None or segments is None or released is None or not self.finished:
             return None
-        policy, control = (segments.table(one, own.law_of) for one, own in zip(released, noises, strict=True))
+        pairs = zip(released[1], noises, strict=True)
+        policy, control = (segments.table(one, own.law_of) for one, own in pairs)
         return policy, control
 
     @property
@@ -467,8 +458,8 @@ class ReadoutRun:
         looks = [[one.sums.tolist(), one.public.tolist()] for one in self._looks[: self.settled]]
         shown = {"looks": looks, "closed": self.rows.closed}
         shown |= {"stopped": self.rows.stopped, "ended": self.rows.ended}
-        known = self._in_segments if self._segments_settled else None
-        return shown | {"segments": None if known is None else known.tolist()}
+        known = self.rows.in_segments if self.finished else None
+        return shown | {"segments": None if known is None else known[1].tolist()}
 
     def follow(self, shown: Mapping[str, Any]) -> None:
         """Take over what `shown` has returned in the process that releases the looks."""
@@ -477,7 +468,7 @@ class ReadoutRun:
         )
         self.rows.stopped, self.rows.ended = shown["stopped"], shown["ended"]
         if shown["segments"] is not None:
-            self._in_segments = np.array(shown["segments"], dtype=np.int64)
+            self.rows.in_segments = self.rows.ended or 0, np.array(shown["segments"], dtype=np.int64)
         self.settle()
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -492,8 +483,6 @@ class ReadoutRun:
                 count, 2, PUBLIC_NUMBERS
             ),
         }
-        none = np.zeros((0, 0, 0), dtype=np.int64)
-        found["readout_segments"] = none if self._in_segments is None else self._in_segments
         kept = self.deadlines.arrays()
         return found | {f"readout_{name}": array for name, array in kept.items()}
 
@@ -513,13 +502,8 @@ class ReadoutRun:
         self._looks = tuple(_Released(*one) for one in zip(sums, public, strict=True))
         if count > self.planned or self.rows.closed != self.reach(count):
             raise CorruptState("the saved rounds of the readout contradict its looks")
-        released = arrays["readout_segments"]
-        shapes = [(0, 0, 0)] if self.segments is None else [(0, 0, 0), (2, *self.segments.shape)]
-        if released.dtype != np.int64 or released.shape not in shapes:
-            raise CorruptState("the saved sums in segments contradict the saved configuration")
-        self._in_segments = released if released.size else None
-        if self.segments is not None and (self._in_segments is None) == (self.rows.in_segments is None):
-            raise CorruptState("the saved sums in segments contradict each other")
+        if self.segments is not None and (self.rows.in_segments is None) != (count == 0):
+            raise CorruptState("the saved sums in segments contradict the saved looks")
         names = ("deadlines",) if "readout_deadlines" in arrays else ()
         self.deadlines.restore({name: arrays[f"readout_{name}"] for name in names})
         self.settle()

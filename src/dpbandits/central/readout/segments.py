@@ -1,7 +1,7 @@
 r"""Segments of one context column: the segment of a round, sums in segments, and their sensitivities.
 
 The segment of a user is private, so the number of rounds in a segment is a noisy count. The sums of all looks
-are added up and are released once, when no look follows. So their intervals are read once.
+are added up to one draw of noise, and are released once, when no look follows. So intervals are read once.
 
 **Integers.** A reward is an integer x in [-U, U], with U the unit of the reward; see `lattice`. In its
 segment a round adds the vector (x, q, A). The square q = round(x^2/(2 U)) is left out if a reward has two

@@ -43,7 +43,7 @@ SEGMENTS = enforced(
     "segments",
     "A round adds to the sums of one segment at most. The segment follows from the round's own context and "
     "public edges or categories. A round whose context cannot be read adds nothing. Sums in segments are "
-    "released once, when no look follows.",
+    "kept with their noise from the first look on, and released once, when no look follows.",
 )
 IN_SEGMENTS = (
     " Replacing a round may move two segments, which the sensitivity of the sums in segments counts "
