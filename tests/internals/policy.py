@@ -12,6 +12,7 @@ __all__ = [
     "at_every_draw",
     "book",
     "drawn",
+    "durable_looks",
     "failing_fit",
     "failing_posterior",
     "fingerprint",
@@ -50,6 +51,12 @@ def at_every_draw(monkeypatch, policy, happens):
 def book(policy):
     """Who asked, what they were answered and what they told; to check that its repr shows none of it."""
     return policy._book
+
+
+def durable_looks(policy):
+    """Noisy sums of both groups, of each look of a readout that is durable."""
+    run = policy._run
+    return [one.sums for one in run._looks[: run.settled]]
 
 
 def failing_fit(monkeypatch, policy):

@@ -4413,8 +4413,8 @@ MUTATIONS = (
         "users whose group has spent its whole promise enter learning once the comparison has ended",
         (
             "central/readout/rows.py",
-            "found[found == CONTROL] = NEITHER",
-            "found[found == CONTROL] = POLICY",
+            "np.where(found == CONTROL, NEITHER, found)",
+            "np.where(found == CONTROL, 0, found)",
         ),
         tests="tests/central/readout/test_end.py::"
         "test_afterwards_the_policy_serves_everybody_and_learns_from_its_group_alone",

@@ -39,6 +39,7 @@ __all__ = [
     "RoundBook",
     "RoundStatus",
     "UserCounts",
+    "is_plain",
     "refuse_told",
     "status_after",
 ]
@@ -224,8 +225,27 @@ class Companion(Protocol):
     def told(self, rounds: IntArray, rewards: FloatArray, metrics: FloatArray | None) -> None:
         """Record rewards (k,) that count, of rounds (k,), and further metrics (k, M) told with them."""
 
+    def told_one(self, index: int, reward: float, metrics: Sequence[float] | None) -> None:
+        """Record one round's reward that counts, and its further metrics (M,), as `told` does."""
+
     def erase(self, stop: int) -> None:
         """Erase the outcomes of rounds before `stop` that are in no release."""
+
+
+_PLAIN = (float, np.float64, bool)
+"""Types of numbers that convert to float without loss."""
+
+_EXACT = 1 << 53
+"""Largest integer n for which float64 represents all integers up to n exactly."""
+
+
+def is_plain(value: Any) -> bool:
+    """Return True for a number that converts to float without loss.
+
+    Only exact types count, because reading an object of a subclass may fail.
+    """
+    kind = type(value)
+    return kind in _PLAIN or (kind is int and abs(value) <= _EXACT)
 
 
 _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"}
@@ -510,18 +530,28 @@ class RoundBook:
             self.companion.told(rounds[told], rewards[told], kept)
         return became
 
-    def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
+    def settle_one(
+        self,
+        index: int,
+        reward: float,
+        *,
+        usable: bool,
+        missing: bool,
+        metrics: Sequence[float] | None = None,
+    ) -> int:
         """Record the reward of one round from `round_of` as `settle` does, and return the new status.
 
-        A book with a `companion` uses it only for rounds that are `missing`.
+        The metrics (M,) are those of the `companion`; None for none.
         """
         if self.before is not None:
-            told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing)
+            told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing, metrics=metrics)
             self.before(round_log.TELL, told)
         became = _BECOMES[2 * missing + usable][self._status.item(index)]
         if became == _TOLD:
             self._rewards[index - self._first_open] = reward
         self._status[index] = became
+        if became == _TOLD and self.companion is not None:
+            self.companion.told_one(index, reward, metrics)
         return became
 
     def abandon(self, decision_id: str) -> None:

@@ -26,7 +26,7 @@ from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, M
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.ties import first_best
-from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus
+from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus, is_plain
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
 from dpbandits.policy.decision import Answers, Decision, DecisionBatch, Receipt, one_decision
@@ -53,13 +53,7 @@ _RECEIPTS: dict[int, Receipt] = {
 }
 """Receipt for each status of a round after its reward was told. Other statuses give `REFUSED`."""
 
-_PLAIN = (float, np.float64, bool)
-"""Types of rewards that convert to float without loss."""
-
 _TOLD = int(RoundStatus.TOLD)
-
-_EXACT = 1 << 53
-"""Largest integer n for which float64 represents all integers up to n exactly."""
 
 
 class _Predicted(NamedTuple):
@@ -553,22 +547,24 @@ class RoundPolicy(KeptPolicy):
             UnknownDecision: The id was not issued by this policy.
             AlreadyTold: The decision was told or abandoned before.
         """
-        kind = type(reward)  # exact types only, as reading an object of a subclass may fail
-        plain = at is None and self._book.companion is None
-        if plain and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
-            # Fast path for the common case, without an array for one number.
-            index = self._book.round_of(decision_id)
-            value, usable = self.reward_range.holds(float(reward))
-            became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
-            if became == _TOLD and self._learns:
-                self._learn_one(index, value)
-            receipt = _RECEIPTS.get(became, Receipt.REFUSED)
+        if at is None and is_plain(reward):
+            receipt = self._told_one(decision_id, reward)
         else:
             self._book.round_of(decision_id)
             receipt = self.tell_batch([decision_id], [reward], at=at)[0]
         if receipt is Receipt.REFUSED:
             raise self._refused_reward()
         return receipt
+
+    def _told_one(self, decision_id: str, reward: float, metrics: Sequence[float] | None = None) -> Receipt:
+        """Record one plain reward, and plain metrics (M,), as `_told` does, without arrays for them."""
+        index = self._book.round_of(decision_id)
+        value, usable = self.reward_range.holds(float(reward))
+        missing = math.isnan(reward)
+        became = self._book.settle_one(index, value, usable=usable, missing=missing, metrics=metrics)
+        if became == _TOLD and self._learns:
+            self._learn_one(index, value)
+        return _RECEIPTS.get(became, Receipt.REFUSED)
 
     def _refused_reward(self) -> InvalidData:
         """Return the error for a reward that was refused."""

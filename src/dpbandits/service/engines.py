@@ -19,6 +19,7 @@ that exceeds the number of bytes by itself cannot be created.
 """
 
 import json
+import struct
 import warnings
 from bisect import bisect_right
 from collections import OrderedDict
@@ -84,6 +85,8 @@ _ONE_MORE = (
     "INSERT INTO people {rows} "
     "ON CONFLICT (policy, person) DO UPDATE SET rounds = people.rounds + 1 WHERE people.rounds < ?"
 )
+_BECOMES = "UPDATE slots SET status = ?, reward = ? WHERE policy = ? AND slot = ?"
+_BECOMES_BESIDE = _BECOMES.replace(" WHERE", ", metrics = ? WHERE")
 _SETTLED = (
     "UPDATE slots SET status = told.column2, reward = CAST(told.column3 AS DOUBLE PRECISION) "
     "FROM ({rows}) AS told WHERE policy = ? AND slot = told.column1"
@@ -431,7 +434,15 @@ class StoredBook(RoundBook):
             refuse_told()
         return slot
 
-    def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
+    def settle_one(
+        self,
+        index: int,
+        reward: float,
+        *,
+        usable: bool,
+        missing: bool,
+        metrics: Sequence[float] | None = None,
+    ) -> int:
         """Do `RoundBook.settle_one`. The reward of a round in a released block is late."""
         locked, self._locked = self._locked, None
         status = locked[1] if locked is not None and locked[0] == index else self._status_in_store(index)
@@ -441,13 +452,11 @@ class StoredBook(RoundBook):
         if became is None:
             refuse_told()
         if status is not None and became != status:
-            self._store.now_writing.later(
-                "UPDATE slots SET status = ?, reward = ? WHERE policy = ? AND slot = ?",
-                became,
-                reward if became == RoundStatus.TOLD else None,
-                self._policy,
-                index,
-            )
+            told = became == RoundStatus.TOLD
+            beside = struct.pack(f"<{len(metrics)}d", *metrics) if told and metrics else None
+            values = became, reward if told else None, *(() if beside is None else (beside,))
+            change = _BECOMES if beside is None else _BECOMES_BESIDE
+            self._store.now_writing.later(change, *values, self._policy, index)
         return became
 
     def rounds_of(self, ids: Sequence[str]) -> IntArray:

@@ -35,6 +35,9 @@ def integers(lattice, values, answered, people, *, gaussian):
     return lattice.sums(read, np.asarray(answered), np.asarray(people), gaussian=gaussian)
 
 
+YES = metric("complaint", yes_no=True)
+
+
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize("visits", [1, 2, 3])
 @pytest.mark.parametrize("low", [0.0, -1.0, -0.5])
@@ -89,6 +92,19 @@ def test_unreadable_values_count_as_the_default_each_by_itself():
     assert lattice.defaults.tolist() == [-65536, 0]
     yes = Lattice((metric("reward", yes_no=True),), False)
     assert yes.read(np.array([[0.5], [1.0]])).tolist() == [[-65536], [65536]]
+
+
+def test_one_round_is_read_as_many_are():
+    clipped = dpb.RewardRange(-3.1, 7.7, clip=True)
+    metrics = (
+        metric("reward", bounds=clipped),
+        metric("paid", weight=0.7, bounds=dpb.RewardRange(0.1, 500)),
+        YES,
+    )
+    lattice, rng = Lattice(metrics, False), np.random.default_rng(0)
+    values = rng.choice([0, 1, 0.1, -3.1, 7.7, 500, 501, 1e308, -1e308, np.nan, np.inf, -np.inf], (400, 3))
+    values = np.vstack([values, rng.uniform(-4, 9, (2000, 3))])
+    assert [lattice.read_one(row) for row in values.tolist()] == lattice.read(values).tolist()
 
 
 def test_sums_and_squares_have_the_values_that_readings_expect():

@@ -193,6 +193,56 @@ def test_metrics_that_are_missing_or_unreadable_count_as_the_default():
         np.testing.assert_allclose(found - nothing, expected, atol=1e-4)
 
 
+def test_rewards_that_are_told_one_by_one_count_as_those_of_a_batch_do(tmp_path):
+    """Also after a restart, which reads the log of rounds. Rewards of rounds in a released look are late."""
+    values = [
+        True,
+        1,
+        0.0,
+        1.0,
+        np.float64(1),
+        np.int64(1),
+        "1",
+        2,
+        -1,
+        None,
+        math.nan,
+        math.inf,
+        10**400,
+        [1],
+        {},
+    ]
+    rewards = [1, 0.5, True, np.float64(0.25), np.int64(0), 0.0]
+    told = [
+        (rewards[place % 6], {"complaint": one, "revenue": other})
+        for place, (one, other) in enumerate((one, other) for one in values for other in values)
+    ]
+    told[7], told[50] = (0.5, {}), (1.0, {"revenue": 3.5})
+    looks = []
+    for way in ("one by one", "batch", "log"):
+        new = policy(privacy=WITHOUT_IDS, horizon=len(told) + 40, noise=SimulatedNoise(5))
+        one = GPBandit.open(tmp_path / "policy", new=new) if way == "log" else new
+        ids = [one.ask(CONTEXT).id for _ in told]
+        assert len(one.released_looks()) == 1  # rewards of its rounds are late for it
+        if way == "batch":
+            columns = {name: [metrics.get(name) for _, metrics in told] for name in ("complaint", "revenue")}
+            one.tell_batch(ids, [reward for reward, _ in told], metrics=columns)
+        for number, (decision, (reward, metrics)) in enumerate(zip(ids, told, strict=True)):
+            if way == "batch":
+                break
+            if way == "log" and number == len(told) - 30:
+                one.close()
+                one = GPBandit.open(tmp_path / "policy", new=new)
+            one.tell(decision, reward, **metrics)
+        while one.rounds_asked < len(told) + 40:
+            one.ask(CONTEXT)
+        looks.append(
+            [(look.policy.sums.tolist(), look.control.sums.tolist()) for look in one.released_looks()]
+        )
+    assert len(looks[0]) == 2
+    assert looks[0] == looks[1] == looks[2]
+
+
 def test_wrong_names_are_refused_and_nothing_is_told():
     one = policy()
     decision = one.ask(CONTEXT, user=1)

@@ -12,7 +12,6 @@ same rounds, and so the same groups. That is an assumption of the statement.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +22,8 @@ from dpbandits.policy.bookkeeping import NOBODY
 __all__ = ["CONTROL", "NAMES", "NEITHER", "POLICY", "Groups"]
 
 
-class Code(IntEnum):
-    """Code of a group. `NEITHER` is for a round of nobody, or after the readout has stopped."""
-
-    POLICY = 0
-    CONTROL = 1
-    NEITHER = -1
-
-
-POLICY, CONTROL, NEITHER = Code.POLICY, Code.CONTROL, Code.NEITHER
+POLICY, CONTROL, NEITHER = 0, 1, -1
+"""Codes of the groups. `NEITHER` is for a round of nobody, or after the readout has stopped."""
 
 NAMES = ("policy", "control", None)
 """Names of groups by code, as `Decision.group` has them; the last is that of `NEITHER`."""

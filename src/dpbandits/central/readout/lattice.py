@@ -38,6 +38,7 @@ sum_j m_j <= k. So all looks together change by at most k S, in L1 and in L2.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -124,6 +125,16 @@ class Lattice:
             used = np.where(counts, inside, one.default)
             columns.append(np.rint(2.0 * unit * one.bounds.to_centred(used)))
         return np.stack(columns, axis=1).astype(np.int64)
+
+    def read_one(self, values: Sequence[float]) -> list[int]:
+        """Return `read` of one round's values (M,), without an array for it."""
+        found = []
+        for value, unit, one in zip(values, self.units.tolist(), self.outcomes, strict=True):
+            inside, counts = one.bounds.holds(value)
+            if one.yes_no:
+                counts = counts and inside in (one.bounds.low, one.bounds.high)
+            found.append(round(2.0 * unit * one.bounds.centred(inside if counts else one.default)))
+        return found
 
     def sums(self, values: IntArray, answered: BoolArray, people: IntArray, *, gaussian: bool) -> IntArray:
         """Return the integers (D,) of a group's rounds at a look, without noise: sums, squares, answers.

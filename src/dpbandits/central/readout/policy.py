@@ -17,6 +17,7 @@ from dpbandits.errors import InvalidCall, ProtocolError
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.models.readout import Look
 from dpbandits.policy import RoundPolicy
+from dpbandits.policy.bookkeeping import is_plain
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state.holder import in_turn
@@ -115,11 +116,15 @@ class ReadoutPolicy(RoundPolicy):
         """
         if metrics and self._run is None:
             raise InvalidCall(NO_READOUT)
-        if not metrics:
+        if self._run is None or not metrics:
             return super().tell(decision_id, reward, at=at)
-        self._book.round_of(decision_id)
-        read = {name: [value] for name, value in metrics.items()}
-        receipt = self.tell_batch([decision_id], [reward], at=at, metrics=read)[0]
+        read = self._run.read_one(metrics) if at is None and is_plain(reward) else None
+        if read is not None:
+            receipt = self._told_one(decision_id, reward, read)
+        else:
+            self._book.round_of(decision_id)
+            columns = {name: [value] for name, value in metrics.items()}
+            receipt = self.tell_batch([decision_id], [reward], at=at, metrics=columns)[0]
         if receipt is Receipt.REFUSED:
             raise self._refused_reward()
         return receipt

@@ -3,6 +3,7 @@
 Sums in segments of closed rounds are kept with their noise, also in secret, until no look follows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -73,6 +74,7 @@ class Rows:
         self.stopped: int | None = None
         self.in_segments: tuple[int, IntArray] | None = None
         self._asked = 0
+        self._found: tuple[int, int, Sequence[bytes], NDArray[np.int8]] = 0, 0, (), np.zeros(0, np.int8)
         self._codes = np.zeros(0, dtype=np.int8)
         self._values = np.zeros((0, len(lattice.outcomes)), dtype=np.int64)
         self._answered = np.zeros(0, dtype=np.bool_)
@@ -87,10 +89,10 @@ class Rows:
         """Return the groups (count,) of rounds from `start` on, which are not entered yet."""
         if self.stopped is not None and start >= self.stopped:
             return np.full(count, NEITHER, dtype=np.int8)
-        found = self._groups.of(digests, start, count)
-        if self.ended is not None:
-            found[found == CONTROL] = NEITHER
-        return found
+        if self._found[:3] != (start, count, digests):  # the same rounds are entered next
+            self._found = start, count, digests, self._groups.of(digests, start, count)
+        found = self._found[3]
+        return found if self.ended is None else np.where(found == CONTROL, NEITHER, found).astype(np.int8)
 
     @property
     def _until(self) -> int:
@@ -137,6 +139,13 @@ class Rows:
         places = rounds[still] - self.closed
         self._values[places] = self._lattice.read(np.column_stack([rewards[still], beside[still]]))
         self._answered[places] = True
+
+    def told_one(self, index: int, reward: float, metrics: Sequence[float] | None) -> None:
+        """Record one reward that counts, as `told` does, without arrays for it."""
+        if self.closed <= index < self._until:
+            beside = [math.nan] * self.columns if metrics is None else metrics
+            self._values[index - self.closed] = self._lattice.read_one((reward, *beside))
+            self._answered[index - self.closed] = True
 
     def of_group(self, code: int, start: int, stop: int) -> GroupRows:
         """Return the rounds start..stop-1 that are in the group with this code."""

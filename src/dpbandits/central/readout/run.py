@@ -11,6 +11,7 @@ the first look, and every look adds its rounds. So they are never kept without n
 when no look follows: after the last look, after `end`, or after the rule has stopped the readout.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -36,6 +37,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, Protoc
 from dpbandits.models.readout import CellTable, Group, Look, Metric, crossed
 from dpbandits.models.ties import first_best
 from dpbandits.policy import PublicCoins, uniform_choice
+from dpbandits.policy.bookkeeping import is_plain
 from dpbandits.policy.deadlines import Deadlines
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.definitions import JointDP
@@ -117,6 +119,7 @@ class ReadoutRun:
     ) -> None:
         self.readout, self.learning, self._coins = readout, learning, coins
         self.outcomes: tuple[ToldMetric, ...] = readout.outcomes(reward_range)
+        self._places = {one.name: place for place, one in enumerate(self.outcomes[1:])}
         self.lattice = Lattice(self.outcomes, privacy.rounds_per_user > 1)
         rounds = horizon - (0 if isinstance(delay, timedelta) else delay)
         if rounds < readout.looks:
@@ -223,17 +226,25 @@ class ReadoutRun:
         if not isinstance(metrics, Mapping | None) and not hasattr(metrics, "keys"):
             raise InvalidData("metrics: expected a dict of values by the names of metrics")
         told = {} if metrics is None else dict(metrics)
-        names = [one.name for one in self.outcomes[1:]]
-        if not told.keys() <= set(names):
-            known = ", ".join(names) or "none beside the reward"
+        if not told.keys() <= self._places.keys():
+            known = ", ".join(self._places) or "none beside the reward"
             raise InvalidData(f"metrics: an unknown name; the readout has {known}")
-        found = np.full((count, len(names)), np.nan)
-        for place, name in enumerate(names):
+        found = np.full((count, len(self._places)), np.nan)
+        for name, place in self._places.items():
             if name in told:
                 values = _checks.column(told[name], name=name)
                 if values.shape != (count,):
                     raise InvalidData(f"{name} has shape {values.shape}, expected ({count},)")
                 found[:, place] = values
+        return found
+
+    def read_one(self, metrics: Mapping[str, Any]) -> list[float] | None:
+        """Return one round's metrics (M - 1,) as `read` does; None if that has to read or refuse them."""
+        found = [math.nan] * len(self._places)
+        for name, value in metrics.items():
+            if name not in self._places or not is_plain(value):
+                return None
+            found[self._places[name]] = float(value)
         return found
 
     # -- releases ---------------------------------------------------------------------------------
