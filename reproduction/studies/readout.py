@@ -56,6 +56,7 @@ LOOKS, SHARE, POLICY_SHARE, ANSWERED = 4, 0.1, 0.05, 9 / 16
 EPSILON, DELTA = 1.0, 1e-6
 PEOPLE = (2_000, 10_000, 100_000)
 KINDS = ("gaussian", "pure")
+PARTS = ("simulated", "policy", "cost")
 SCENARIOS = ("rare", "revenue", "small", "none", "drift", "adaptive")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "readout.json"
 
@@ -391,21 +392,21 @@ EFFECTS = {"none": np.zeros(6), "some": np.array([0.0, 0.0, 0.0, 0.05, 0.1, -0.0
 def segments_row(effects: str, kind: str, metric: str, people: int, runs: int, seed: int) -> dict[str, Any]:
     """Six cells; yes/no outcomes around 30%, or `revenue` with 5% buyers; counts have the weight 1/2.
 
-    The control spends half its epsilon and the policy group a share of .05, each on this readout alone.
+    Sums are released once, after all looks. The control spends half its epsilon and the policy group a share
+    of .05, each on this readout alone.
     """
     rng = np.random.default_rng([SEED, seed])
     squares = metric == "revenue"
     one, two = (2.5, (5.0 / 8.0 + 0.5) ** 0.5) if squares else (2.0, 1.0)
     z = np.append(0.0, amounts()[0]) if squares else np.array([0.0, 1.0])
-    share, extra = np.full(LOOKS, SHARE), EFFECTS[effects] * (0.3 if squares else 1.0)
+    share, extra = np.full(1, SHARE), EFFECTS[effects] * (0.3 if squares else 1.0)
     base = np.full(6, 0.06 if squares else 0.3)
     tables = []
     for part, rates, spent in ((1.0 - SHARE, base + extra, "policy"), (SHARE, base, "control")):
         chance = amounts()[1] if squares else np.ones(1)
         law_of = np.column_stack([1.0 - rates, rates[:, None] * chance]) * CELLS[:, None]
-        number = rng.binomial(people // LOOKS, part, (runs, LOOKS))
-        drawn = rng.multinomial(number, law_of.ravel() / law_of.sum()).reshape(runs, LOOKS, 6, -1)
-        drawn = np.moveaxis(drawn, 1, 2)
+        number = rng.binomial(people, part, runs)
+        drawn = rng.multinomial(number, law_of.ravel() / law_of.sum()).reshape(runs, 6, 1, -1)
         if spent == "control":
             law = NoiseScales(laplace=one / (0.5 * EPSILON))
         elif kind == "pure":
@@ -416,7 +417,7 @@ def segments_row(effects: str, kind: str, metric: str, people: int, runs: int, s
             NoiseScales(2.0 * law.laplace, 2.0 * law.gaussian),
             NoiseScales(4.0 * law.laplace, 4.0 * law.gaussian),
         )
-        shape = (runs, 6, LOOKS)
+        shape = (runs, 6, 1)
         tables.append(
             CellTable(
                 drawn.sum(-1) + noise(rng, counts, shape),
@@ -454,7 +455,7 @@ WORLD = np.array([[0.2, 0.35, 0.15], [0.25, 0.2, 0.4], [0.3, 0.3, 0.3], [0.35, 0
 
 REGIONS, ARMS = np.array(["north", "east", "south", "west"]), ("nothing", "mail", "call")
 ROUNDS, POLICY_SEED = 2_000, 7_610_000
-PEOPLE_SERVED, COST_RUNS, COST_SEED = 10_000, 20, 7_620_000
+PEOPLE_SERVED, COST_RUNS, COST_SEED = 10_000, 200, 7_620_000
 
 
 def policy_of(
@@ -600,6 +601,11 @@ def jobs_of(part: str, runs: int) -> list[Any]:
     return [delayed(cost_row)(COST_RUNS)] if part == "cost" else jobs(runs)
 
 
+def part_of(row: dict[str, Any]) -> str:
+    """Return the part that makes a row."""
+    return row["part"] if row["part"] in PARTS else "simulated"
+
+
 def jobs(runs: int) -> list[Any]:
     found: list[Any] = []
     for scenario in SCENARIOS:
@@ -627,12 +633,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--only", choices=("policy", "cost"), help="rows of other parts in --out are kept")
+    parser.add_argument("--only", choices=PARTS, help="rows of other parts in --out are kept")
     asked = parser.parse_args()
-    parts = [asked.only] if asked.only else ["simulated", "policy", "cost"]
+    parts = [asked.only] if asked.only else PARTS
+    rows = Parallel(n_jobs=asked.jobs, verbose=5)(
+        [one for part in parts for one in jobs_of(part, asked.runs)]
+    )
+    # rows of other parts are read now, so that parts may run at the same time
     kept = json.loads(asked.out.read_text()) if asked.only else []
-    work = [one for part in parts for one in jobs_of(part, asked.runs)]
-    rows = [row for row in kept if row["part"] != asked.only] + Parallel(n_jobs=asked.jobs, verbose=5)(work)
+    rows += [row for row in kept if part_of(row) != asked.only]
+    rows.sort(key=lambda row: PARTS.index(part_of(row)))
     asked.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -495,7 +495,7 @@ ELSEWHERE = {
     "chosen on two scratch seeds without a result; reproduction/tuning/products.py --logs compares it": (
         "central.logged.product_tables.MOST_BINS",
     ),
-    "reproduction/tuning/readout_answers.py compares it, on seeds below a million": (
+    "reproduction/tuning/readout.py compares them, on seeds below a million": (
         "central.readout.lattice.ANSWERED",
     ),
     "no trials are known of: what they stand for is written beside them": (

@@ -22,6 +22,7 @@ from dpbandits.models.readout import (
 )
 from dpbandits.models.readout.boundaries import any_number_level, planned_levels
 from dpbandits.models.readout.estimates import Contrast, Side, lifted
+from dpbandits.models.readout.segments import cell_contrast
 from dpbandits.models.readout.tails import quantile, tail
 from reproduction.studies import readout as study
 
@@ -365,7 +366,7 @@ def test_cells_are_compared_without_bias_where_share_and_outcomes_change():
 
 def test_cells_hold_together_and_small_ones_are_not_read():
     rates = np.full((3, 2), 0.3)
-    rounds = np.array([[4_000.0], [4_000.0], [20.0]])
+    rounds = np.array([[4_000.0], [4_000.0], [10.0]])
     law = NoiseScales(laplace=3.0)
     both = [table(rates, rounds, law), table(rates, rounds, law)]
     read = segments(("a", "b", "c"), *both, METRICS[0], shares=(0.5, 0.5))
@@ -388,6 +389,25 @@ def test_intervals_of_cells_cover_with_noisy_counts(metric):
     assert 0.88 < row["one_cell_coverage"] < 0.995
     assert row["all_covered"] > 0.86
     assert row["enough"] == 1.0
+
+
+def test_cells_that_noise_made_large_are_not_favoured():
+    """Cells of rare rewards whose counts are too small, but for noise: those that are read have no bias."""
+    rng, runs, rate = np.random.default_rng(5), 40_000, 0.02
+    rounds, sd = np.array([50_000.0, 700.0]), 100.0
+    shape = (runs, 2, 1)
+    laws = NoiseScales(gaussian=2.0 * sd), NoiseScales(gaussian=sd)
+    counts = rounds[:, None] + 2.0 * sd * rng.standard_normal(shape)
+    sums = rounds[:, None] * (rate - 0.5) + sd * rng.standard_normal(shape)
+    noisy = CellTable(counts, sums, np.full(shape, np.nan), *laws, NONE)
+    exact = table(np.full((2, 1), rate), 50_000.0)._replace(count_law=NONE)
+    _, enough = cell_contrast(noisy, exact, np.array([0.5]))
+    error = (sums - (rate - 0.5) * counts)[:, 1, 0]
+    read = error[enough[:, 1]]
+    assert 1_000 < len(read) < 20_000
+    assert abs(read.mean()) < 6.0 * error.std() / len(read) ** 0.5
+    # a rule on the counts alone has a bias
+    assert error[counts[:, 1, 0] > 1_200.0].mean() > error.std()
 
 
 def test_tables_of_another_shape_are_refused():

@@ -14,7 +14,8 @@ covariance by v sum_u m_u m'_u (`overlap`). So the variance of a mean is at most
 `spread` is public.
 
 **Rare outcomes.** Variances are evaluated at the value that is being tested, as in a score (Wilson)
-interval. Take v(m) = phi m(1 - m), with phi estimated; it is about 1 for a yes/no metric.
+interval. Take v(m) = phi m(1 - m), with phi estimated; it is about 1 for a yes/no metric. Here m is the mean
+of looks by their shares in the variance. It moves with the tested value by the same amount.
 Under a difference d, the control's mean is the combination of both groups' estimates weighted by inverse
 variances. Where noise makes this mean or v negative, it is replaced by its expectation given that it is
 positive, for a normal law with flat prior. So a group without any visible event never has variance zero.
@@ -133,16 +134,30 @@ class Side:
         return np.asarray(self.per_look.sum(-1))
 
     @cached_property
-    def dispersion(self) -> FloatArray:
-        """Estimate phi (...) of v/(m(1 - m)), with v averaged over looks as it enters the sampling variance.
+    def _parts(self) -> FloatArray:
+        """Share (..., J) of each look in the sampling variance, if all looks had the same variance v."""
+        return np.asarray(self.per_look / self.spread[..., None])
 
-        As z^2 <= z, a look's v is at most m_j(1 - m_j). The mean of these over looks, weighted by the look's
-        part of `spread`, is at most the largest ratio of this part to the look's weight, times m(1 - m).
+    @cached_property
+    def _apart(self) -> FloatArray:
+        """Distance (...) from `mean` to the mean of looks weighted by their shares in the sampling variance.
+
+        A look with few rounds has a large share. If outcomes drift, the variance is that of its outcomes.
+        """
+        if self.moments:
+            return np.zeros_like(self.mean)
+        return np.asarray(((self._parts / self.rounds - self.per_sum) * self.sums).sum(-1))
+
+    @cached_property
+    def dispersion(self) -> FloatArray:
+        """Estimate phi (...) of v/(m(1 - m)), with v and m averaged over looks by shares in the variance.
+
+        As z^2 <= z, a look's v is at most m_j(1 - m_j), which is concave. So the true phi is at most one. Its
+        estimate may be larger by the largest ratio of a look's share in the variance to its weight.
         """
         variance, error = self.moments or self._moments()
-        middle = self._within(self.mean, np.sqrt(self.noise_variance))
-        part = self.per_look / self.spread[..., None]
-        most = np.ones(()) if self.moments else (part / self.weights).max(-1)
+        middle = self._within(self.mean + self._apart, np.sqrt(self.noise_variance))
+        most = np.ones(()) if self.moments else (self._parts / self.weights).max(-1)
         phi = np.clip(lifted(variance, np.sqrt(error)) / (middle * (1.0 - middle)), 1e-6, most)
         # without noise, equal outcomes say nothing about the variance of others
         return np.asarray(np.where(middle > 1e-8, phi, most))
@@ -156,7 +171,7 @@ class Side:
         # noise and sampling raise the expected square of the centre
         variances = (second - centre**2 + noise) * self.users / np.maximum(self.users - 1.0, 1.0)
         errors = second_sd**2 + 4.0 * centre**2 * noise + 2.0 * noise**2
-        part = self.per_look / self.spread[..., None]
+        part = self._parts
         return np.asarray((part * variances).sum(-1)), np.asarray((part**2 * errors).sum(-1))
 
     @staticmethod
@@ -166,7 +181,7 @@ class Side:
 
     def variance(self, mean: FloatArray, sd: FloatArray | float = 0.0) -> FloatArray:
         """Return the sampling variance (...) of the mean if the truth is `mean` (...), known up to `sd`."""
-        middle = self._within(mean, np.asarray(sd))
+        middle = self._within(mean + self._apart, np.asarray(sd))
         return np.asarray(
             self.spread * np.maximum(self.dispersion * middle * (1.0 - middle), _LEAST_VARIANCE)
         )

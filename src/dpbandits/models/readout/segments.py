@@ -14,8 +14,12 @@ z' = 1. A user with at most k rounds moves k times as much.
 so that both groups have the same mix of looks if the share of the control changed. For a cell with the
 weighted count N and sum S, the mean is 1/2 + S/N. Its noise is that of (S - s N)/N with the true s, so the
 noise of the count enters with the factor s. This needs a count well above its noise, so cells with smaller
-counts are not read. If few cells are read, noise has made the counts of these large, and their intervals
-cover less often. The intervals of all cells hold together; that of a cell that is not read is all values.
+counts are not read; the interval of such a cell is all values. The intervals of all cells hold together.
+
+**Which cells are read.** A rule on N alone would read cells whose counts noise has made large. Then the error
+of S - s N would be this noise times -s, and not zero on average. Let s0 be the mean of all cells, and c and b
+the standard deviations of the noise of N and of S. The noise of N + s0 (c/b)^2 S is not correlated with that
+of S - s0 N. So the rule is on this number. If s is near s0, it says little about the error of the mean.
 
 **Many cells.** P-values are adjusted by Holm's method (1979). Intervals have the confidence together, by
 Bonferroni's inequality.
@@ -36,9 +40,9 @@ from dpbandits.models.readout.sums import Metric, NoiseScales
 
 __all__ = ["CellTable", "ReadCell", "cell_contrast", "holm", "segments"]
 
-LEAST_COUNT = 12.0
-"""Smallest count of a cell that is read, in standard deviations of its noise. Dividing by a count
-with a larger error would change the law of the noise.
+LEAST_COUNT = 6.0
+"""Smallest number by which a cell is read, in standard deviations of its noise. Dividing by a count with a
+larger error would change the law of the noise.
 """
 
 
@@ -111,11 +115,15 @@ def _side(table: CellTable, factors: FloatArray, most_rounds: int) -> tuple[Side
 
     A cell has 2J columns: its weighted sums, and zeros that carry the noise of its weighted counts.
     """
-    total = (factors * table.counts).sum(-1)
+    total, sums = (factors * table.counts).sum(-1), (factors * table.sums).sum(-1)
     length = float(np.sqrt((factors**2).sum()))
-    enough = total >= np.maximum(LEAST_COUNT * length * table.count_law.sd, 1.0)
+    count_sd, sum_sd = table.count_law.sd, table.sum_law.sd
+    whole = np.clip(sums.sum(-1) / np.maximum(total.sum(-1), 1.0), -0.5, 0.5)[..., None]
+    share = whole * (count_sd / sum_sd) ** 2 if sum_sd > 0.0 else np.zeros_like(whole)
+    least = LEAST_COUNT * length * np.hypot(count_sd, share * sum_sd)
+    enough = (total + share * sums >= least) & (total >= 1.0)
     n = np.where(enough, total, 1.0)
-    centre = np.clip(np.where(enough, (factors * table.sums).sum(-1), 0.0) / n, -0.5, 0.5)
+    centre = np.clip(np.where(enough, sums, 0.0) / n, -0.5, 0.5)
     noise = (length / n) ** 2 * (table.sum_law.sd**2 + (centre * table.count_law.sd) ** 2)
     known = np.isnan(table.squares).any(-1)
     # the noise of the count moves the mean of squares, too: by 1/4 of it at most
