@@ -3751,10 +3751,16 @@ MUTATIONS = (
         tests="tests/central/test_gp_bandit.py",
     ),
     _bug(
-        "a Parquet file's own description unread",
+        "columns beyond the limit of memory are held",
         "a small file from a stranger unfolds to gigabytes in whoever reads it",
-        ("tables/files.py", "            check_size(file, names)\n", ""),
-        tests="tests/tables/test_table_files.py::test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read",
+        ("tables/files.py", "        self._memory.take(part.nbytes)\n", ""),
+        tests="tests/tables/test_table_files.py::test_columns_take_at_most_the_limit_of_memory",
+    ),
+    _bug(
+        "an open quote ends a text file",
+        "one person's cell swallows the rows of all who come after",
+        ("tables/warehouse/duck.py", "strict_mode=true", "strict_mode=false"),
+        tests="tests/tables/test_warehouse.py::test_an_engines_error_repeats_no_cell_and_is_chained_to_none",
     ),
     _bug(
         "what counts nothing is logged",

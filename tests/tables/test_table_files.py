@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbandits import memory_limit, set_memory_limit
 from dpbandits.domains import RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import table_from_toml
@@ -20,6 +22,7 @@ from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.files import columns_of_frame, read_table_file
 from dpbandits.tables.owners import Owners
+from dpbandits.tables.warehouse import source_of
 
 DESCRIPTION = """
 path = "people.csv"
@@ -138,7 +141,7 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
     with pytest.raises(InvalidData, match="'age' has missing"):
         table_from_toml(path, seed=0)
     with monkeypatch.context() as without:
-        without.setitem(sys.modules, "pyarrow.parquet", None)
+        without.setitem(sys.modules, "duckdb", None)
         with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
             table_from_toml(path, seed=0)
     (tmp_path / "people.parquet").write_text("no parquet")
@@ -415,8 +418,19 @@ categories = ["<=50K", ">50K"]
     assert np.isin(world.decision_sets(0, 100)[..., -1], [0, 1]).all()
 
 
-def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read(tmp_path):
-    """Rows, widths, words that stand once, cells that are lists: what the file says of itself is enough."""
+@contextmanager
+def limited(most):
+    """Columns may take `most` bytes."""
+    before = memory_limit()
+    set_memory_limit(most)
+    try:
+        yield
+    finally:
+        set_memory_limit(before)
+
+
+def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_held(tmp_path):
+    """Many rows, wide cells, words that stand once: a block is in memory, and the columns up to the limit."""
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -424,30 +438,31 @@ def test_a_small_parquet_file_that_unfolds_to_gigabytes_is_not_read(tmp_path):
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), word)
 
     path = tmp_path / "t.parquet"
-    before = pa.total_allocated_bytes()
-    for column, kind, match in (
-        (once(pa.array([0.0]), (1 << 24) + 1), float, "rows"),
-        (once(pa.array(["a" * 1024]), (1 << 20) + 1), str, "1024 MiB"),
-        (once(pa.array([b"a" * 100_000], type=pa.binary(100_000)), 11_000), str, "1024 MiB"),
+    for column, kind, first in (
+        (once(pa.array([0.0]), (1 << 20) + 1), float, None),
+        (once(pa.array(["a" * 100_000]), 3_000), str, "a" * 4097),
+        (once(pa.array([b"a" * 100_000], type=pa.binary(100_000)), 3_000), str, b"\xff"),
         (pa.array([[1.0] * 1000] * 10), float, "lists"),
-        (pa.array(["a" * 1000] * 1000), str, "DELTA_BYTE_ARRAY"),
+        (pa.array(["a" * 1000] * 1000), str, "a" * 1000),
     ):
-        hidden = match == "DELTA_BYTE_ARRAY"
+        hidden = first == "a" * 1000
         parquet.write_table(
             pa.table({"x": column}),
             path,
             store_schema=False,
             use_dictionary=not hidden,
-            column_encoding={"x": match} if hidden else None,
+            column_encoding={"x": "DELTA_BYTE_ARRAY"} if hidden else None,
         )
-        del column
+        rows = len(column)
         assert path.stat().st_size < 300_000
-        with pytest.raises(InvalidData, match=match):
-            read_table_file(path, {"x": kind})
-        assert pa.total_allocated_bytes() - before < 50_000_000
-    parquet.write_table(pa.table({f"c{place}": [1.0] for place in range(5000)}), path)
-    with pytest.raises(InvalidData, match="4096 columns"):
-        read_table_file(path, {"c0": float})
+        if kind is float:
+            with limited(8 << 20), pytest.raises(InvalidData, match=first or r"take more than 0\.0 GB"):
+                read_table_file(path, {"x": kind})
+            continue
+        del column
+        read = read_table_file(path, {"x": kind}, gaps=["x"])["x"]
+        assert len(read) == rows
+        assert read[0] == first
     parquet.write_table(pa.table({"x": ["a", "b"] * 1000}), path)
     assert read_table_file(path, {"x": str})["x"].tolist() == ["a", "b"] * 1000
 
@@ -462,7 +477,7 @@ def test_text_in_parquet_that_is_none_is_refused(tmp_path, kind, text):
             read_table_file(as_parquet(tmp_path / "t.parquet", {"x": words}), {"x": kind}, gaps=gaps)
 
 
-def test_a_parquet_file_that_contradicts_itself_is_refused_and_ends_no_process(tmp_path):
+def test_a_parquet_file_that_contradicts_itself_ends_no_process(tmp_path):
     """Counts of levels of another number than the column has, in what the file says of a chunk."""
     path = as_parquet(tmp_path / "t.parquet", {"word": ["a", None, "b"]})
     sound, counts, others = path.read_bytes(), b"\x19\x06\x19\x26\x02\x04", b"\x19\x26\x02\x04\x19\x06"
@@ -474,8 +489,9 @@ def test_a_parquet_file_that_contradicts_itself_is_refused_and_ends_no_process(t
         "read_table_file(Path(sys.argv[1]), {'word': str}, gaps=['word'])"
     )
     done = subprocess.run([sys.executable, "-c", read, path], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("dpbandits.errors.DataUnavailable"), done.stderr
+    assert done.returncode in (0, 1), done.stderr
+    refused = done.stderr.splitlines()[-1:]
+    assert all(line.startswith("dpbandits.errors.DataUnavailable") for line in refused), done.stderr
 
 
 BARE = [
@@ -536,25 +552,25 @@ def outcome(path, kinds, gaps):
     st.sets(st.sampled_from("abc")),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["a,b,c", "\ufeffc, a ,b", '"a",b,c', "", "a,b,a"]),
-    st.sampled_from([1, 40, 1 << 24]),
+    st.sampled_from([1, 4, 1 << 14]),
 )
-@settings(max_examples=200)
-def test_arrow_reads_a_text_as_the_reader_without_it_does(
+@settings(max_examples=60)
+def test_the_engine_reads_a_text_as_the_reader_without_it_does(
     tmp_path_factory, lines, kinds, gaps, end, header, block
 ):
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
     path = tmp_path_factory.mktemp("texts") / "t.csv"
     path.write_bytes(end.join([header, *lines, ""]).encode())
     named = dict(zip("abc", kinds, strict=True))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("dpbandits.tables.files.BLOCK_BYTES", block)
-        by_arrow = outcome(path, named, gaps)
-        patched.setitem(sys.modules, "pyarrow", None)
-        assert by_arrow == outcome(path, named, gaps)
+        patched.setattr("dpbandits.tables.files.BLOCK_ROWS", block)
+        by_engine = outcome(path, named, gaps)
+        patched.setitem(sys.modules, "duckdb", None)
+        assert by_engine == outcome(path, named, gaps)
 
 
-def test_plain_texts_are_read_by_arrow_alone(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
+def test_plain_texts_are_read_by_the_engine_alone(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb")
     path = as_csv(tmp_path / "t.csv", {"word": ['"x"', "y", "NA"] * 5, "age": [" 1.5", "NaN", 7] * 5})
     monkeypatch.setattr("csv.reader", once(csv.reader))  # of the line of names
     read = read_table_file(path, {"word": str, "age": float}, gaps=["word", "age"])
@@ -575,6 +591,26 @@ def once(function):
     return called
 
 
+COUNTED = "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM "
+
+
+def test_a_quoted_cell_does_not_pass_as_rows_of_others(tmp_path, monkeypatch):
+    """Each block of the file begins within a cell that looks like rows."""
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr("dpbandits.tables.warehouse.duck.BUFFER", 100_000)
+    monkeypatch.setattr("dpbandits.tables.warehouse.duck.LONGEST_LINE", 100_000)
+    cell = '"x\n' + 'eve,""1"",2\n' * 8_000 + '"'
+    path = tmp_path / "t.csv"
+    path.write_text("id,word,age\n" + "".join(f"u{row},{cell},7\n" for row in range(20)), newline="")
+    read = read_table_file(path, {"id": str, "age": float})
+    assert read["id"].tolist() == [f"u{row}" for row in range(20)]
+    assert read["age"].tolist() == [7.0] * 20
+    for threads in (1, 4):
+        with suppress(DataUnavailable), source_of(path, threads=threads) as source:
+            found = source.query(COUNTED + source.relation)
+            assert (found["n"].tolist(), found["ids"].tolist()) == ([20], [20])
+
+
 def test_a_text_is_read_without_pandas(tmp_path):
     """pyarrow's own way to numpy imports it where it is installed: half a second, and 60 MB."""
     pytest.importorskip("pyarrow")
@@ -587,15 +623,15 @@ def test_a_text_is_read_without_pandas(tmp_path):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("without", [(), ("pyarrow",)], ids=["arrow", "no arrow"])
+@pytest.mark.parametrize("without", [(), ("duckdb",)], ids=["engine", "no engine"])
 def test_one_odd_cell_does_not_bring_all_rows_into_memory(tmp_path, monkeypatch, without):
-    """Quotes within a cell are left to `csv`, a block at a time: no Python object a cell of the table."""
+    """`csv` reads a block at a time: no Python object a cell of the table."""
     rows = 60_000
     words = ['a"b', *["north", "south"] * (rows // 2)]
     path = as_csv(tmp_path / "t.csv", {"word": words, "age": [1.0] * len(words)})
     for module in without:
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("dpbandits.tables.files.BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("dpbandits.tables.files.BLOCK_ROWS", 1 << 10)
     read_table_file(path, {"word": str, "age": float})
     tracemalloc.start()
     read = read_table_file(path, {"word": str, "age": float})
@@ -605,12 +641,20 @@ def test_one_odd_cell_does_not_bring_all_rows_into_memory(tmp_path, monkeypatch,
     assert peak < 100 * rows  # 300 and more, row by row
 
 
-def test_rows_of_a_text_are_bounded_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpbandits.tables.files.LARGEST_ROWS", 3)
-    path = as_csv(tmp_path / "t.csv", {"age": [1.0, 2.0, 3.0]})
-    assert read_table_file(path, {"age": float})["age"].tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(InvalidData, match="more than 3 rows"):
-        read_table_file(as_csv(path, {"age": [1.0] * 4}), {"age": float})
+@pytest.mark.parametrize("without", [(), ("duckdb",)], ids=["engine", "no engine"])
+def test_columns_take_at_most_the_limit_of_memory(tmp_path, monkeypatch, without):
+    for module in without:
+        monkeypatch.setitem(sys.modules, module, None)
+    path = as_csv(tmp_path / "t.csv", {"age": [1.0] * 200_000, "word": ["x"] * 200_000})
+    with limited(40 << 20):
+        assert len(read_table_file(path, {"age": float, "word": str})["age"]) == 200_000
+    with (
+        limited(2_000_000),
+        pytest.raises(
+            InvalidData, match=r"take more than 0\.0 GB: raise the limit with dpbandits.set_memory"
+        ),
+    ):
+        read_table_file(path, {"age": float, "word": str})
 
 
 def test_lines_end_as_they_do_in_text(tmp_path, monkeypatch):
@@ -618,8 +662,8 @@ def test_lines_end_as_they_do_in_text(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     for text in ("a,b\r1,x\r2,y\r", "a,b\r\n1,x\r\n2,y", 'a,b\r\n1,"x"\r\n2,"y"\r\n', '"a",b\n1,x\n\n2,"y"'):
         path.write_bytes(text.encode())
-        for block in range(1, len(text) + 2):
-            monkeypatch.setattr("dpbandits.tables.files.BLOCK_BYTES", block)
+        for block in (1, 2, 3):
+            monkeypatch.setattr("dpbandits.tables.files.BLOCK_ROWS", block)
             read = read_table_file(path, {"a": float, "b": str})
             assert (read["a"].tolist(), read["b"].tolist()) == ([1.0, 2.0], ["x", "y"])
     path.write_bytes(b'a,b\n1,"x\r\ny"\n2,y,z\n')
@@ -706,13 +750,12 @@ def test_a_small_arrow_file_that_says_it_unfolds_to_gigabytes_is_not_decoded(tmp
         read_table_file(path, {"x": float})
     assert pa.total_allocated_bytes() - before < 1 << 20
     # nulls have no bytes at all, and words that stand once may be long
-    as_arrow(path, {"x": pa.nulls((1 << 24) + 1)})
-    with pytest.raises(InvalidData, match="rows"):
-        read_table_file(path, {"x": float})
+    as_arrow(path, {"x": pa.nulls((1 << 20) + 1)})
     once = pa.DictionaryArray.from_arrays(pa.array(np.zeros((1 << 20) + 1, dtype=np.int8)), ["a" * 1024])
-    as_arrow(path, {"x": once}, "zstd")
-    with pytest.raises(InvalidData, match="1024 MiB"):
-        read_table_file(path, {"x": str})
+    as_arrow(tmp_path / "once.arrow", {"x": once}, "zstd")
+    assert len(read_table_file(tmp_path / "once.arrow", {"x": str})["x"]) == (1 << 20) + 1
+    with limited(4 << 20), pytest.raises(InvalidData, match="take more"):
+        read_table_file(path, {"x": float}, gaps="x")
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4"])

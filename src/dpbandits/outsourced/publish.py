@@ -16,6 +16,7 @@ import json
 import operator
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,19 +29,28 @@ from dpbandits._lazy import needing
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import FloatArray
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, UnknownDecision
+from dpbandits.errors import (
+    CorruptState,
+    DataUnavailable,
+    IncompatibleState,
+    InvalidParameter,
+    ProtocolError,
+    UnknownDecision,
+)
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.state.files import found, write_folder
 from dpbandits.state.npy import from_npy, to_npy
-from dpbandits.tables.files import LARGEST_BYTES, check_size
+from dpbandits.tables.warehouse import DuckSource
 
 __all__ = ["PublishedRows", "as_path", "check_target", "read_description"]
 
 KIND = "dpbandits.row-release"
 SCHEMA_VERSION = 1
 _LARGEST_JSON = 1 << 24
+_LARGEST_INPUTS = 1 << 30
+"""Largest number of bytes of the rows in a Parquet file, which may be small."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -328,23 +338,37 @@ def _parquet(inputs: FloatArray) -> bytes:
 
 
 def _from_parquet(data: bytes) -> FloatArray:
-    arrow, parquet = _pyarrow()
-    try:
-        with parquet.ParquetFile(io.BytesIO(data)) as file:
-            described, about = file.schema_arrow, file.metadata
-            check_size(file, described.names)
-            if any(kind != arrow.float64() for kind in described.types):
-                raise CorruptState("inputs.parquet has columns that are not numbers")
-            if 8 * about.num_rows * about.num_columns > LARGEST_BYTES:
-                raise CorruptState("inputs.parquet is too large when decompressed")
-            table = file.read()
-    except (OSError, arrow.ArrowException):
-        raise CorruptState("inputs.parquet cannot be read: fetch the release again") from None
-    return np.column_stack([table.column(f"z{column}").to_numpy() for column in range(table.num_columns)])
+    _pyarrow()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "inputs.parquet"
+        path.write_bytes(data)
+        try:
+            with DuckSource.of_files(str(path), threads=1) as source:
+                return _numbers_in(source)
+        except DataUnavailable:
+            raise CorruptState("inputs.parquet cannot be read: fetch the release again") from None
+
+
+def _numbers_in(source: DuckSource) -> FloatArray:
+    """Return the columns z0, z1, ... (n, d) of a Parquet file."""
+    kinds = source.columns()
+    names = [f"z{place}" for place in range(len(kinds))]
+    if dict.fromkeys(names, "DOUBLE") != kinds:
+        raise CorruptState("inputs.parquet has columns that are not numbers")
+    (rows,) = source.query(f"SELECT count(*) AS n FROM {source.relation}")["n"]  # noqa: S608 - a quoted path
+    if 8 * rows * len(names) > _LARGEST_INPUTS:
+        raise CorruptState("inputs.parquet is too large when decompressed")
+    sql = f"SELECT {', '.join(names)} FROM {source.relation}"  # noqa: S608 - names of ours
+    blocks = [
+        np.column_stack([cells.to_numpy(zero_copy_only=False) for cells in batch.columns])
+        for batch in source.batches(sql, 1 << 14)
+    ]
+    return np.concatenate([np.empty((0, len(names))), *blocks])
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    with needing("Parquet files need pyarrow: pip install 'dpbandits[report]'"):
+    with needing("Parquet files need pyarrow and DuckDB: pip install 'dpbandits[report]'"):
+        import duckdb  # noqa: F401 - reads them
         import pyarrow as pa
         import pyarrow.parquet as parquet
     return pa, parquet

@@ -7,14 +7,12 @@ from typing import Any
 
 from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidData
+from dpbandits.tables.delimited import check_names
 from dpbandits.tables.messages import unfolded
 
-__all__ = ["ARROW_ENDINGS", "LARGEST_COLUMNS", "LARGEST_MESSAGE", "arrow_batches", "arrow_schema"]
+__all__ = ["ARROW_ENDINGS", "LARGEST_MESSAGE", "arrow_batches", "arrow_schema"]
 
 ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
-
-LARGEST_COLUMNS = 1 << 12
-"""Largest number of columns of a file whose columns are all read."""
 
 LARGEST_MESSAGE = 1 << 30
 """Largest number of bytes to which one message of an Arrow file may be decoded."""
@@ -30,6 +28,8 @@ def _damaged(path: Path) -> Iterator[None]:
         from pyarrow import ArrowException
     try:
         yield
+    except InvalidData:
+        raise
     except (ArrowException, ValueError):
         raise DataUnavailable(f"{path.name} cannot be read: not an Arrow file") from None
 
@@ -38,7 +38,7 @@ def arrow_schema(path: Path) -> Any:
     """Return the `pyarrow.Schema` of a file, after checking the decoded size of every message.
 
     Raises:
-        InvalidData: The table has too many columns, or a message is decoded to too many bytes.
+        InvalidData: A message is decoded to too many bytes, or a name is there twice.
         DataUnavailable: The file is damaged.
         OSError: The file cannot be opened.
     """
@@ -54,10 +54,9 @@ def arrow_schema(path: Path) -> Any:
                     if max(rows, size) > LARGEST_MESSAGE:
                         raise _too_large()
             with open_stream(_begun(data)) as reader:
-                schema = reader.schema
-    if len(schema.names) > LARGEST_COLUMNS:
-        raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
-    return schema
+                found = reader.schema
+                check_names(found.names)
+                return found
 
 
 def arrow_batches(path: Path) -> Iterator[Any]:

@@ -1,22 +1,24 @@
-"""The line of names of a CSV or TSV file."""
+"""Lines and rows of a CSV or TSV file, by the module `csv`."""
 
 import csv
 import gzip
-import io
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 
 __all__ = [
     "DELIMITERS",
     "check_names",
     "dialect_of",
     "ending_of",
-    "header_in",
-    "lines_in",
+    "header_of",
     "opened",
+    "reading_files",
+    "rows_in",
     "unknown_ending",
 ]
 
@@ -35,40 +37,66 @@ def ending_of(path: Path) -> tuple[str, bool]:
     return suffixes[-2 if compressed else -1] if len(suffixes) > compressed else "", compressed
 
 
-def opened(path: Path) -> IO[bytes]:
-    """Open a text file, compressed or not, for reading bytes."""
-    opener = cast("Callable[..., IO[bytes]]", gzip.open if ending_of(path)[1] else open)
-    return opener(path, mode="rb")
+def opened(path: Path, *, errors: str = "strict") -> IO[str]:
+    """Open a text file, compressed or not, without its byte order mark. `errors` is as for `open`."""
+    opener = cast("Callable[..., IO[str]]", gzip.open if ending_of(path)[1] else open)
+    return opener(path, mode="rt", encoding="utf-8-sig", errors=errors, newline="")
 
 
-def lines_in(data: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of an open text file, without the byte order mark.
-
-    Bytes that are not UTF-8 become surrogates.
-    """
-    yield from io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
-
-
-def dialect_of(delimiter: str) -> dict[str, Any]:
+def dialect_of(path: Path) -> dict[str, Any]:
     """Return the options with which the module `csv` reads a table."""
-    return {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
+    return {"delimiter": DELIMITERS[ending_of(path)[0]], "skipinitialspace": True, "strict": True}
 
 
-def header_in(lines: Iterable[str], delimiter: str) -> list[str]:
-    """Return the names in a table's first line, without the blanks around them.
+def header_of(path: Path) -> list[str]:
+    """Return the names in the first line of a text file, without the blanks around them.
 
     Raises:
         InvalidData: The line is empty or not well-formed.
-        UnicodeEncodeError: A name was not UTF-8.
+        UnicodeEncodeError: A name is not UTF-8.
     """
+    with opened(path, errors="surrogateescape") as lines:  # what follows the line need not be UTF-8 here
+        header = _header(csv.reader(lines, **dialect_of(path)))
+    ",".join(header).encode("utf-8")
+    return header
+
+
+def rows_in(lines: Iterable[str], path: Path) -> tuple[list[str], Iterator[list[str]]]:
+    """Return the header of the open text file `path`, and its rows with as many cells.
+
+    Empty lines are no rows.
+
+    Raises:
+        InvalidData: The first line is empty, or a line is not well-formed or has another number of cells.
+            The latter two are raised when the row is read.
+        UnicodeDecodeError: The file is not UTF-8.
+    """
+    reader = csv.reader(lines, **dialect_of(path))
+    header = _header(reader)
+    return header, _checked(reader, len(header))
+
+
+def _header(reader: Any) -> list[str]:
     try:
-        header = [cell.strip() for cell in next(csv.reader(lines, **dialect_of(delimiter)), [])]
+        header = [cell.strip() for cell in next(reader, [])]
     except csv.Error:
         raise InvalidData("line 1 is not well-formed: check its quotes") from None
-    ",".join(header).encode("utf-8")
     if not any(header):
         raise InvalidData("the table is empty, expected a line of column names, then rows")
     return header
+
+
+def _checked(reader: Any, width: int) -> Iterator[list[str]]:
+    try:
+        for row in reader:
+            if row and len(row) != width:
+                raise InvalidData(
+                    f"line {reader.line_num} has {len(row)} cells, expected {width} as in the line of names"
+                )
+            if row:
+                yield row
+    except csv.Error:
+        raise InvalidData(f"line {reader.line_num} is not well-formed: check its quotes") from None
 
 
 def check_names(header: list[str], names: Iterable[str] = ()) -> None:
@@ -85,3 +113,15 @@ def unknown_ending(path: Path) -> InvalidParameter:
     return InvalidParameter(
         f"{path.name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
     )
+
+
+@contextmanager
+def reading_files(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file into those of the library."""
+    try:
+        yield
+    except UnicodeError:
+        raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "damaged file"
+        raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None

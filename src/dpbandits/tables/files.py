@@ -4,73 +4,67 @@ A cell is *missing* if it is empty or one of the words of `_cells.MISSING`, such
 case. In Parquet and Arrow a null or NaN is missing too. This holds for every type of column, also for text.
 A declared category is never missing: an arm may be called "none".
 
-Files are read in blocks. A block of numbers becomes an array at once; other blocks become `Coded`, with each
-distinct word once. Errors in a column are raised after the whole file was read, so that messages do not
-depend on block sizes.
+DuckDB reads Parquet and text, and pyarrow reads Arrow. The module `csv` reads text if DuckDB is not installed
+or refuses a file: it reads the same cells, and its errors name the line. Files are read in blocks. A block of
+numbers becomes an array at once; other blocks become `Coded`, with each distinct word once. Errors in a
+column are raised after the whole file was read, so that messages do not depend on block sizes.
 """
 
-import csv
-import gzip
-import io
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
-from itertools import product
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._cells import LONGEST_WORD, MISSING, UNREADABLE, as_objects, cell_value, is_missing, numbers_of
+from dpbandits._cells import (
+    LONGEST_NUMBER,
+    LONGEST_WORD,
+    MISSING,
+    UNREADABLE,
+    as_objects,
+    cell_value,
+    is_missing,
+    numbers_of,
+)
 from dpbandits._lazy import needing
+from dpbandits._memory import memory_limit
 from dpbandits._typing import FloatArray
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.errors import DataUnavailable, InvalidData, MissingExtra
+from dpbandits.tables.arrow_files import ARROW_ENDINGS, arrow_batches, arrow_schema
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import missing_values
-from dpbandits.tables.messages import unfolded
+from dpbandits.tables.delimited import (
+    DELIMITERS,
+    check_names,
+    ending_of,
+    opened,
+    reading_files,
+    rows_in,
+    unknown_ending,
+)
+from dpbandits.tables.warehouse.duck import DuckSource, quoted
 
-__all__ = [
-    "DELIMITERS",
-    "LARGEST_COLUMNS",
-    "TableColumns",
-    "check_size",
-    "columns_of_frame",
-    "read_table_file",
-]
+__all__ = ["TableColumns", "columns_of_frame", "read_table_file", "single_columns"]
 
 TableColumns = dict[str, FloatArray | Coded]
 """Columns by name: an array of float64 for numbers, `Coded` for everything else."""
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-"""Delimiters of text files, by the file's ending."""
-
-_ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
-_ARROW = b"ARROW1\0\0"
-"""First bytes of an Arrow file."""
-
-
-LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
-"""Largest numbers of a table's rows and, for Parquet and Arrow, of its columns and decoded bytes.
-
-Bytes are those of the declared columns for Parquet, and those of the whole file for Arrow.
-"""
-
-BLOCK_BYTES = 1 << 20
-"""Number of bytes of a text file that are read at a time."""
-
-_BLOCK_ROWS = 1 << 16
-"""Number of rows of a Parquet file that are read at a time."""
-
-_NEWLINE, _RETURN, _QUOTE = b'\n\r"'
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BLOCK_ROWS = 1 << 14
+"""Number of rows that are read at a time."""
 
 _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
 """Characters that `str.strip` removes."""
 
-_SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
+_LONG = 4 * LONGEST_NUMBER
+"""Number of bytes above which a text has more than `LONGEST_NUMBER` characters."""
+
+_DECIMAL = "[+-]?[0-9]{1,15}([.][0-9]{0,15})?"
+"""Pattern of the texts that DuckDB converts to numbers; Python reads all others."""
 
 
 def read_table_file(
@@ -81,6 +75,8 @@ def read_table_file(
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
     """Read the columns named in `kinds` from a CSV, TSV (also .gz), Parquet or Arrow file.
+
+    A text of more than 4,096 characters may be cut after them: no such text is a number or an id.
 
     Args:
         path: Path of the file. Its ending gives the format.
@@ -93,33 +89,27 @@ def read_table_file(
     Raises:
         InvalidParameter: The file has another ending.
         InvalidData: The table lacks a column, or a column has missing cells or cells of another type. The
-            message shows no value. Also raised for a table beyond the public limits; of a Parquet file whose
-            description exceeds them, nothing is read.
+            message shows no value. Also raised if the columns take more than `dpbandits.memory_limit()`.
         DataUnavailable: The file does not exist or is damaged.
-        MissingExtra: The format is Parquet or Arrow, and pyarrow is not installed.
+        MissingExtra: The file is Parquet and DuckDB is not installed, or Arrow and pyarrow is not.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = suffixes[-1:] == [".gz"]
-    ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
+    ending, compressed = ending_of(path)
     columns = _columns(kinds, gaps, words)
-    try:
+    with reading_files(path):
         if ending == ".parquet" and not compressed:
-            _read_parquet(path, columns)
-        elif ending in _ARROW_ENDINGS and not compressed:
+            with path.open("rb"):  # says why, if the file cannot be opened
+                _read_by_engine(path, columns)
+        elif ending in ARROW_ENDINGS and not compressed:
+            check_names(arrow_schema(path).names, kinds)
             _read_arrow(path, columns)
         elif ending in DELIMITERS:
-            opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
-            with opener(path, mode="rb") as data:
-                _read_delimited(_Lines(data), columns, DELIMITERS[ending])
+            try:
+                _read_by_engine(path, columns)
+            except (DataUnavailable, MissingExtra):
+                columns = _columns(kinds, gaps, words)
+                _read_text(path, columns)
         else:
-            raise InvalidParameter(
-                f"{path.name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
-            )
-    except UnicodeDecodeError:
-        raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "damaged file"
-        raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
+            raise unknown_ending(path)
     return {column.name: column.finished() for column in columns}
 
 
@@ -132,7 +122,7 @@ def columns_of_frame(
 ) -> TableColumns:
     """Read the columns of a pandas data frame as `read_table_file` reads those of a Parquet file."""
     columns = _columns(kinds, gaps, words)
-    _check_header(list(frame.columns), columns)
+    check_names(list(frame.columns), kinds)
     for column in columns:
         cells: Any = frame[column.name].tolist()
         # Arrow fails on cells of mixed types, with values in its message: keep the list instead.
@@ -166,6 +156,22 @@ They begin with a letter with which no float begins, or are integers of at most 
 """
 
 
+class _Memory:
+    """Memory that the columns of a table may take: a small file can decode to any size."""
+
+    def __init__(self) -> None:
+        self._left = memory_limit()
+
+    def take(self, size: int) -> None:
+        """Count `size` more bytes. Raise InvalidData if there are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise InvalidData(
+                f"the declared columns take more than {memory_limit() / 1e9:.1f} GB: raise the limit with "
+                "dpbandits.set_memory_limit"
+            )
+
+
 class _Column:
     """A column that is read block by block.
 
@@ -174,32 +180,45 @@ class _Column:
         kind: Type of its cells.
         gaps: True if cells may be missing or of another type.
         words: Texts that are values, although they mean a missing cell elsewhere.
+        memory: Memory of the whole table.
     """
 
-    def __init__(self, name: str, *, kind: type, gaps: bool, words: Set[str]) -> None:
-        self.name, self.kind, self.gaps, self._words = name, kind, gaps, words
-        self._rows = 0
+    def __init__(self, name: str, *, kind: type, gaps: bool, words: Set[str], memory: "_Memory") -> None:
+        self.name, self.kind, self.gaps, self._words, self._memory = name, kind, gaps, words, memory
         self._parts: list[Any] = []  # arrays of float64; of other types Arrow arrays, or places in `_places`
-        self._places: dict[object, int] = {}  # distinct cells, if Arrow is not installed
+        self._places: dict[object, int] = {}  # distinct cells, if the module `csv` reads
         self._missing = self._bad = False
 
-    def add(self, cells: Any) -> None:
-        """Add a block of cells (n,): an Arrow array, or a list of text."""
-        self._rows += len(cells)
-        if self._rows > LARGEST_ROWS:
-            raise _too_many_rows()
+    def add(self, cells: Any, others: Any = None) -> None:
+        """Add a block of cells (n,): an Arrow array, or a list of text.
+
+        Args:
+            cells: The cells.
+            others: Arrow array (n,) of text for the cells of a column of numbers that are null in `cells`.
+        """
         if not len(cells):
             return
-        if self.kind is not float:
-            self._parts.append(_placed(cells, self._places) if isinstance(cells, list) else cells)
+        part: Any
+        if self.kind is float:
+            part = self._block_of_numbers(cells, others)
         elif isinstance(cells, list):
-            self._parts.append(self._numbers(cells))
-        elif _are_numbers(cells):
-            numbers = _plain_array(cells.cast("float64", safe=False), missing=np.nan)
-            self._parts.append(self._noted(numbers))
+            part = _placed(cells, self._places)
         else:
-            words, codes = _by_words([cells])
-            self._parts.append(self._numbers(words)[codes])
+            part = _encoded(cells)
+        self._parts.append(part)
+        self._memory.take(part.nbytes)
+
+    def _block_of_numbers(self, cells: Any, others: Any) -> FloatArray:
+        if isinstance(cells, list):
+            return self._numbers(cells)
+        if not _are_numbers(cells):
+            words, codes = _by_words([_encoded(cells)])
+            return np.asarray(self._numbers(words)[codes])
+        numbers = _plain_array(cells.cast("float64", safe=False), missing=np.nan)
+        if others is not None and others.null_count < len(others):
+            words, codes = _by_words([_encoded(others)])
+            numbers = np.where(np.isnan(numbers), numbers_of(as_objects(words))[codes], numbers)
+        return self._noted(numbers)
 
     def finished(self) -> FloatArray | Coded:
         """Return the whole column. Raise InvalidData for missing or unreadable cells if `gaps` is False."""
@@ -257,9 +276,9 @@ class _Column:
 def _columns(
     kinds: Mapping[str, type], gaps: Iterable[str], words: Mapping[str, Set[str]] | None
 ) -> list[_Column]:
-    admitted, known = frozenset(gaps), words or {}
+    admitted, known, memory = frozenset(gaps), words or {}, _Memory()
     return [
-        _Column(name, kind=kind, gaps=name in admitted, words=known.get(name, frozenset()))
+        _Column(name, kind=kind, gaps=name in admitted, words=known.get(name, frozenset()), memory=memory)
         for name, kind in kinds.items()
     ]
 
@@ -280,8 +299,18 @@ def _are_numbers(cells: Any) -> bool:
     return bool(is_integer(cells.type) or is_floating(cells.type))
 
 
+def _encoded(cells: Any) -> Any:
+    """Return an Arrow array of single values as distinct values and places; others stay."""
+    import pyarrow as pa
+
+    if pa.types.is_large_string(cells.type) or pa.types.is_string_view(cells.type):
+        cells = cells.cast(pa.string())
+    kept = pa.types.is_dictionary(cells.type) or pa.types.is_nested(cells.type)
+    return cells if kept else cells.dictionary_encode()
+
+
 def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
-    """Return the distinct cells of Arrow arrays, and the place of each row's cell among them (n,).
+    """Return the distinct cells of `_encoded` arrays, and the place of each row's cell among them (n,).
 
     Text is stripped of blanks.
     """
@@ -289,8 +318,6 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
     from pyarrow.compute import utf8_trim
 
     column = pa.chunked_array(parts)
-    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
-        column = column.cast(pa.string())
     coded = pa.types.is_dictionary(column.type)
     encoded = (column.unify_dictionaries() if coded else column.dictionary_encode()).combine_chunks()
     words, indices = encoded.dictionary, encoded.indices
@@ -321,325 +348,87 @@ def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
     return np.where(np.from_dlpack(cells.is_null().cast("uint8")), missing, numbers).astype(numbers.dtype)
 
 
-def _check_header(header: list[str], columns: Sequence[_Column]) -> None:
-    if len(set(header)) != len(header):
-        raise InvalidData("the table names a column twice")
-    missing = [column.name for column in columns if column.name not in header]
-    if missing:
-        raise InvalidData(f"the table lacks the declared columns {missing}")
+# -- files -------------------------------------------------------------------------------------------
 
 
-# -- delimited text ----------------------------------------------------------------------------------
+def _read_by_engine(path: Path, columns: Sequence[_Column]) -> None:
+    """Read a Parquet or text file by DuckDB, on one thread, which keeps the order of rows."""
+    with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
+        import duckdb  # noqa: F401
+        import pyarrow as pa  # noqa: F401 - DuckDB hands rows on through it
+    with DuckSource.of_files(str(path), threads=1) as source:
+        known = single_columns(source, [column.name for column in columns])
+        chosen: list[str] = []
+        for place, column in enumerate(columns):
+            name, kind = known[column.name]
+            chosen += _expressions(quoted(name, '"'), kind, place, number=column.kind is float)
+        sql = f"SELECT {', '.join(chosen)} FROM {source.relation}"  # noqa: S608 - names are quoted
+        for batch in source.batches(sql, BLOCK_ROWS):
+            held = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for place, column in enumerate(columns):
+                column.add(held[f"c{place}"], held.get(f"t{place}"))
 
 
-class _Lines:
-    """Lines of a text file, read in blocks of whole lines.
+def single_columns(source: DuckSource, names: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:
+    """Return the names that DuckDB has for columns of single values, and their types, by the table's names.
 
-    A caller takes one line, or the rest of a block.
+    Args:
+        source: The table.
+        names: Names in the table; None for all columns.
+
+    Raises:
+        InvalidData: The table has a name twice, lacks one, or a column has lists or structures.
     """
-
-    def __init__(self, data: IO[bytes]) -> None:
-        self._blocks = _whole_lines(data)
-        self._block = next(self._blocks, b"").removeprefix(_BYTE_ORDER_MARK)
-        self._used = 0  # bytes of the block that were taken
-        self._text: io.StringIO | None = None  # the block's lines that are left
-        self.count = 0  # number of lines that were taken
-
-    def __iter__(self) -> "_Lines":
-        return self
-
-    def __next__(self) -> str:
-        if not self.rest():
-            raise StopIteration
-        if self._text is None:
-            self._text = io.StringIO(self.rest().decode("utf-8"), newline="")
-        line = self._text.readline()
-        self._used += len(line.encode("utf-8"))
-        self.count += 1
-        return line
-
-    def rest(self) -> bytes:
-        """Return the rest of the current block, or the next block if all of it was taken.
-
-        The result is empty at the end of the file.
-        """
-        if self._used >= len(self._block):
-            self._block, self._used, self._text = next(self._blocks, b""), 0, None
-        return self._block[self._used :] if self._used else self._block
-
-    @property
-    def within(self) -> bool:
-        """Return True if the current block has bytes that were not taken."""
-        return self._used < len(self._block)
-
-    def skip(self) -> None:
-        """Mark the rest of the block as taken, and count its lines."""
-        rest = self.rest()
-        self.count += rest.count(b"\n") + (not rest.endswith(b"\n"))
-        self._used = len(self._block)
+    found = {own: (name, kind) for own, name, kind in source.described()}
+    check_names(list(found), names or ())
+    for name in found if names is None else names:
+        kind = found[name][1]
+        if "[" in kind or kind.startswith(("STRUCT", "MAP", "UNION", "VARIANT")):
+            raise _nested_cells(name)
+    return found if names is None else {name: found[name] for name in names}
 
 
-def _whole_lines(data: IO[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a file in blocks that end at the end of a line."""
-    pieces: list[bytes] = []
-    while piece := data.read(BLOCK_BYTES):
-        end = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, -1)) + 1  # never between \r and \n
-        if end:
-            yield b"".join([*pieces, piece[:end]])
-            pieces.clear()
-        pieces.append(piece[end:])
-    rest = b"".join(pieces)
-    if rest:
-        yield rest
+def _expressions(name: str, kind: str, place: int, *, number: bool) -> list[str]:
+    """Return DuckDB's expressions of a column's cells, called `c` and the place.
 
-
-def _read_delimited(lines: _Lines, columns: Sequence[_Column], delimiter: str) -> None:
-    """Read delimited text into `columns`.
-
-    Arrow reads the blocks that it and the module `csv` read alike; `csv` reads all others.
+    A text in a column of numbers is a number there, or is the text `t` if Python has to read it.
     """
-    dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True, "strict": True}
-    try:
-        header = [cell.strip() for cell in next(csv.reader(lines, **dialect), [])]
-        if not any(header):
-            raise InvalidData("the table is empty, expected a line of column names, then rows")
-        _check_header(header, columns)
-        while block := lines.rest():
-            if _add_block(block, header, columns, delimiter):
-                lines.skip()
-            else:
-                _add_rows(_rows(lines, header, dialect), header, columns)
-    except csv.Error:
-        raise InvalidData(f"line {lines.count} is not well-formed: check its quotes") from None
-
-
-def _rows(lines: _Lines, header: list[str], dialect: Mapping[str, Any]) -> list[list[str]]:
-    """Return the rows that begin in the rest of a block, as `csv` reads them."""
-    reader, rows = csv.reader(lines, **dialect), []
-    while lines.within:
-        row = next(reader)
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise InvalidData(
-                f"line {lines.count} has {len(row)} cells, expected {len(header)} as in the line of names"
-            )
-        rows.append(row)
-    return rows
-
-
-def _add_rows(rows: list[list[str]], header: list[str], columns: Sequence[_Column]) -> None:
-    for column in columns:
-        place = header.index(column.name)
-        cells: Any = [row[place].strip() for row in rows]
-        with suppress(ImportError):
-            from pyarrow import array, string
-
-            cells = array(cells, string())
-        column.add(cells)
-
-
-def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str) -> bool:
-    """Add a block by Arrow and return True, or return False if the module `csv` has to read it.
-
-    `csv` reads what it might read differently from Arrow. It also reads what Arrow refuses, for the error
-    message.
-    """
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.compute import is_nan
-    except ImportError:
-        return False
-    if not _is_plain(block, ord(delimiter)):
-        return False
-    numbers = frozenset(column.name for column in columns if column.kind is float)
-    for parsed in (numbers, frozenset[str]()):  # then as text: Python reads more spellings of numbers
-        try:
-            cells = _split(block, header, columns, delimiter, parsed)
-        except ArrowException:
-            continue
-        if not any(is_nan(cells[name]).true_count for name in parsed):
-            for column in columns:
-                column.add(cells[column.name])
-            return True
-    return False
-
-
-def _is_plain(block: bytes, delimiter: int) -> bool:
-    """Return True if Arrow and the module `csv` split the lines of a block alike.
-
-    This is so if quotes stand around whole cells only, every line ends in a newline and is short enough for
-    `csv`, and the block is UTF-8.
-    """
-    if not block.isascii():
-        block.decode("utf-8")  # raises UnicodeDecodeError, which `read_table_file` reports
-    if b"\0" in block or block.startswith(_BYTE_ORDER_MARK):
-        return False
-    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-        return False
-    marks = np.frombuffer(b"\n" + block + b"\n", dtype=np.uint8)
-    ends = np.flatnonzero(marks == _NEWLINE)
-    if np.diff(ends).max() > csv.field_size_limit():
-        return False
-    if b'"' not in block:
-        return True
-    quotes = np.flatnonzero(marks == _QUOTE)
-    if len(quotes) % 2 or (np.searchsorted(quotes, ends) % 2).any():  # a newline between quotes
-        return False
-    before, after = marks[quotes[::2] - 1], marks[quotes[1::2] + 1]
-    return bool(
-        ((before == delimiter) | (before == _NEWLINE)).all()
-        and ((after == delimiter) | (after == _NEWLINE) | (after == _RETURN)).all()
-    )
-
-
-def _split(
-    block: bytes, header: list[str], columns: Sequence[_Column], delimiter: str, numbers: frozenset[str]
-) -> dict[str, Any]:
-    """Return the declared columns of a block.
-
-    The columns in `numbers` are float64 with null for a missing cell, and the others are text. Arrow's
-    parser gives the same bits as `float`. It refuses a few spellings that `float` takes, and takes some
-    spellings of NaN that `float` refuses.
-    """
-    import pyarrow as pa
-    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
-
-    types = {column.name: pa.float64() if column.name in numbers else pa.string() for column in columns}
-    table = read_csv(
-        pa.BufferReader(block),
-        read_options=ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=header),
-        parse_options=ParseOptions(delimiter=delimiter),
-        convert_options=ConvertOptions(
-            column_types=types, include_columns=list(types), null_values=_SPELLINGS
-        ),
-    )
-    return {name: table[name].combine_chunks() for name in types}
-
-
-# -- Parquet and Arrow -------------------------------------------------------------------------------
-
-
-def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
-    with needing("Parquet tables need pyarrow: pip install 'dpbandits[report]'"):
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    names, size = [column.name for column in columns], 0
-    try:
-        with ParquetFile(path) as file:
-            _check_header(list(file.schema_arrow.names), columns)
-            check_size(file, names)
-        with ParquetFile(path, read_dictionary=names) as file:
-            for batch in file.iter_batches(_BLOCK_ROWS, columns=names, use_threads=False):
-                batch.validate(full=True)  # text that is not UTF-8 would else raise an uncaught error later
-                size += sum(map(_text_size, batch.columns))
-                if size > LARGEST_BYTES:
-                    raise _too_large()
-                for column in columns:
-                    column.add(batch.column(column.name))
-    except ArrowException:
-        raise DataUnavailable(
-            f"{path.name} cannot be read: it is not a Parquet file, or has types that pyarrow lacks"
-        ) from None
+    if kind == "BLOB":
+        long = f"octet_length({name}) > {_LONG}"
+        return [f"CASE WHEN {long} THEN '\\xFF'::BLOB ELSE {name} END AS c{place}"]
+    if kind != "VARCHAR":
+        return [f"{name} AS c{place}"]
+    cut = f"CASE WHEN strlen({name}) > {_LONG} THEN substr({name}, 1, {LONGEST_NUMBER + 1}) ELSE {name} END"
+    if not number:
+        return [f"{cut} AS c{place}"]
+    plain = f"regexp_full_match({name}, '{_DECIMAL}')"
+    return [
+        f"CASE WHEN {plain} THEN TRY_CAST({name} AS DOUBLE) END AS c{place}",
+        f"CASE WHEN NOT {plain} THEN {cut} END AS t{place}",
+    ]
 
 
 def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
-    with needing("Arrow tables need pyarrow: pip install 'dpbandits[report]'"):
-        import pyarrow as pa
-        from pyarrow.ipc import MessageReader, open_stream
-    try:
-        with pa.memory_map(str(path)) as data:
-            begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else an Arrow stream
-            data.seek(begins)
-            rows = size = 0
-            for message in MessageReader.open_stream(data):
-                if message.type in ("record batch", "dictionary"):
-                    about, body = memoryview(message.metadata), memoryview(message.body or b"")
-                    more = unfolded(about, body, dictionary=message.type == "dictionary")
-                    rows, size = rows + more[0], size + more[1]
-                if rows > LARGEST_ROWS or size > LARGEST_BYTES:
-                    raise _too_many_rows() if rows > LARGEST_ROWS else _too_large()
-            data.seek(begins)
-            size = 0
-            with open_stream(data) as reader:
-                if len(reader.schema.names) > LARGEST_COLUMNS:
-                    raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
-                _check_header(reader.schema.names, columns)
-                for batch in reader:
-                    batch.validate(full=True)  # offsets in a damaged file may point outside its buffers
-                    named = {column.name: batch.column(column.name) for column in columns}
-                    size += sum(map(_text_size, named.values()))
-                    if size > LARGEST_BYTES:
-                        raise _too_large()
-                    for column in columns:
-                        if pa.types.is_nested(named[column.name].type):
-                            raise _nested_cells(column.name)
-                        column.add(named[column.name])
-    except InvalidData:
-        raise
-    except (pa.ArrowException, ValueError):
-        raise DataUnavailable(f"{path.name} cannot be read: not an Arrow file") from None
+    from pyarrow.types import is_nested
+
+    for batch in arrow_batches(path):
+        for column in columns:
+            cells = batch.column(column.name)
+            if is_nested(cells.type):
+                raise _nested_cells(column.name)
+            column.add(cells)
 
 
-def _text_size(cells: Any) -> int:
-    """Return the size in bytes of a dictionary-encoded text array if each row had its own text.
-
-    It is 0 for other arrays.
-    """
-    import pyarrow as pa
-    from pyarrow.compute import binary_length
-
-    if not pa.types.is_dictionary(cells.type) or not pa.types.is_string(cells.type.value_type):
-        return 0
-    lengths = _plain_array(binary_length(cells.dictionary), missing=0).astype(np.int64)
-    return int(lengths[_plain_array(cells.indices.drop_null(), missing=0)].sum())
-
-
-def check_size(file: Any, names: list[str]) -> None:
-    """Compare a Parquet file's description with the public limits.
-
-    A small file can decode to any size. Text is read as a dictionary, which has each word once. The decoded
-    size of text is therefore checked while it is read.
-
-    Args:
-        file: A `pyarrow.parquet.ParquetFile`. Only its description is read.
-        names: Names of the columns that will be read.
-
-    Raises:
-        InvalidData: The file has too many rows, columns or bytes, cells that are not single values, or an
-            encoding that hides their size.
-        OSError, pyarrow.ArrowException: The description contradicts itself.
-    """
-    about, schema = file.metadata, file.schema
-    if about.num_rows > LARGEST_ROWS or about.num_columns > LARGEST_COLUMNS:
-        raise InvalidData(f"the table has more than {LARGEST_ROWS} rows or {LARGEST_COLUMNS} columns")
-    places = {schema.column(place).path: place for place in range(about.num_columns)}
-    nested = [name for name in names if name not in places]
-    if nested:
-        raise _nested_cells(nested[0])
-    chosen = [places[name] for name in names]
-    for group in range(about.num_row_groups):
-        # This reads no row. It raises for damaged descriptions at which `column` below would crash Python.
-        next(file.reader.iter_batches(0, row_groups=[group], column_indices=chosen, use_threads=False), None)
-    parts = [about.row_group(group).column(at) for group in range(about.num_row_groups) for at in chosen]
-    if any("DELTA_BYTE_ARRAY" in part.encodings for part in parts):
-        raise InvalidData(
-            "a declared column has the encoding DELTA_BYTE_ARRAY, which hides its size: write the table with "
-            "another encoding"
-        )
-    widest = max(8, *(schema.column(places[name]).length or 0 for name in names))
-    size = max(sum(part.total_uncompressed_size for part in parts), about.num_rows * widest)
-    if size > LARGEST_BYTES:
-        raise _too_large()
+def _read_text(path: Path, columns: Sequence[_Column]) -> None:
+    """Read a text file by the module `csv`."""
+    with opened(path) as lines:
+        header, rows = rows_in(lines, path)
+        check_names(header, [column.name for column in columns])
+        places = [header.index(column.name) for column in columns]
+        while block := list(islice(rows, BLOCK_ROWS)):
+            for column, place in zip(columns, places, strict=True):
+                column.add([row[place].strip() for row in block])
 
 
 def _nested_cells(name: str) -> InvalidData:
     return InvalidData(f"column {name!r} has cells that are lists or structures, expected single values")
-
-
-def _too_many_rows() -> InvalidData:
-    return InvalidData(f"the table has more than {LARGEST_ROWS} rows")
-
-
-def _too_large() -> InvalidData:
-    return InvalidData(f"the declared columns decode to more than {LARGEST_BYTES >> 20} MiB")

@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,14 +20,19 @@ from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.dates import DateRange
+from dpbandits.tables.delimited import DELIMITERS
 from dpbandits.tables.description import section_of, written
-from dpbandits.tables.files import DELIMITERS, LARGEST_COLUMNS, check_size
+from dpbandits.tables.files import single_columns
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
+from dpbandits.tables.warehouse import DuckSource
 
 __all__ = ["MOST_ROWS", "read_sample", "sketched"]
 
 MOST_ROWS = 100_000
 """Largest number of rows of a sample."""
+
+LARGEST_COLUMNS = 1 << 12
+"""Largest number of columns of a sample."""
 
 FEW = 20
 """Largest number of distinct texts with which a column becomes categories."""
@@ -93,7 +98,7 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
         InvalidParameter: The file has another ending, or `rows` is not a number from 1 to `MOST_ROWS`.
         InvalidData: The text is not a well-formed table.
         DataUnavailable: The file does not exist or is damaged.
-        MissingExtra: The file is Parquet and pyarrow is not installed.
+        MissingExtra: The file is Parquet, and DuckDB or pyarrow is not installed.
     """
     if integer(rows, name="rows") > MOST_ROWS:
         raise InvalidParameter(f"rows is {rows}, expected at most {MOST_ROWS}")
@@ -135,17 +140,23 @@ def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[objec
 
 
 def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
-    with needing("Parquet tables need pyarrow: install dpbandits[report]"):
+    with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
+        import duckdb  # noqa: F401
         from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
+    with path.open("rb"), DuckSource.of_files(str(path), threads=1) as source:
+        names = single_columns(source)
+        if len(names) > LARGEST_COLUMNS:
+            raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
+        sql = f"SELECT * FROM {source.relation} LIMIT {rows}"  # noqa: S608 - a quoted path
+        batches = list(source.batches(sql, rows))
     try:
-        with ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
-            check_size(file, names)
-            batch = next(file.iter_batches(rows, use_threads=False), None)
-            return {name: [] if batch is None else batch.column(name).to_pylist() for name in names}
-    except (ArrowException, UnicodeDecodeError, ValueError):
-        raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
+        cells = [[column.to_pylist() for column in batch.columns] for batch in batches]
+    except (ArrowException, ValueError, OverflowError):
+        raise DataUnavailable(f"{path.name} cannot be read: it has times that Python lacks") from None
+    return {
+        name: list(chain.from_iterable(columns[place] for columns in cells))
+        for place, name in enumerate(names)
+    }
 
 
 def sketched(columns: Mapping[str, Sequence[object]], *, path: str, actions: Sequence[str] = ()) -> str:

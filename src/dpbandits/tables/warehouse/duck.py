@@ -10,7 +10,6 @@ a fixed text for each kind of failure.
 import shutil
 import tempfile
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import escape, glob, has_magic
@@ -30,14 +29,13 @@ from dpbandits.tables.delimited import (
     DELIMITERS,
     check_names,
     ending_of,
-    header_in,
-    lines_in,
-    opened,
+    header_of,
+    reading_files,
     unknown_ending,
 )
 from dpbandits.tables.frames import frame_as_arrow
 
-__all__ = ["DuckSource"]
+__all__ = ["DuckSource", "quoted"]
 
 _FIRST_OPTIONS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
@@ -53,15 +51,25 @@ _OPTIONS = {
 }
 """Options of a connection. Progress is measured, and not printed by DuckDB."""
 
+BUFFER = 32 << 20
+"""Bytes of a text file that DuckDB reads at a time.
+
+DuckDB guesses where the first row of each buffer begins. At the end it compares this with the end of the
+buffer before, and fails if they differ: a quoted cell with line breaks does not pass as rows of other people.
+Its option `parallel=false`, which guesses nothing, would drop an open quote and all rows after it silently.
+"""
+
+LONGEST_LINE = 2 << 20
+"""Largest number of bytes of a line of a text file."""
+
 POLLED = 0.5
 """Seconds between two looks at the progress of a statement."""
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
 
-_FAILED = (
-    "the engine could not read the table. Its message is not shown, because it may repeat cells. In text "
-    "files check quotes, the number of cells in each line, and that they are UTF-8"
-)
+_FAILED = "the engine could not read the table. Its message is not shown, because it may repeat cells"
+_FAILED_TEXT = f"{_FAILED}. Check that quotes are closed, lines have equally many cells, and text is UTF-8"
+_FAILED_PARQUET = f"{_FAILED}. The file may be damaged, or not a Parquet file"
 
 _TABLE = "dpb_rows"
 """Name under which the connection knows rows in memory and an attached database."""
@@ -88,10 +96,11 @@ class DuckSource:
         limits = {"memory_limit": f"{memory_limit() if memory is None else memory}B"}
         limits |= {"temp_directory": folder} | ({} if threads is None else {"threads": str(threads)})
         for name, value in {**_OPTIONS, **limits, "lock_configuration": "true"}.items():
-            self._connection.execute(f"SET {name} = {_quoted(value)}")
+            self._connection.execute(f"SET {name} = {quoted(value)}")
         self.relation = _TABLE
+        self._failed = _FAILED
         self._stream: Callable[[], Any] | None = None  # opens rows that can be read once
-        self._named: Sequence[str] | None = None  # the table's own names, where DuckDB may have changed some
+        self._named: Sequence[str] = ()  # the table's own names, where DuckDB may have changed some
 
     @classmethod
     def of_files(cls, pattern: str, *, memory: int | None = None, threads: int | None = None) -> Self:
@@ -119,18 +128,22 @@ class DuckSource:
         if ending in ARROW_ENDINGS:
             self._open_arrow(paths)
             return self
-        listed = "[" + ", ".join(_quoted(escape(str(path))) for path in paths) + "]"
+        listed = "[" + ", ".join(quoted(escape(str(path))) for path in paths) + "]"
         if text:
-            self._named = _common_header(paths, DELIMITERS[ending])
-            columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in _unlike(self._named))
+            self._failed = _FAILED_TEXT
+            self._named = _common_header(paths)
+            columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in _unlike(self._named))
             self.relation = (
-                f"read_csv({listed}, columns={{{columns}}}, delim={_quoted(DELIMITERS[ending])}, quote='\"', "
+                f"read_csv({listed}, columns={{{columns}}}, delim={quoted(DELIMITERS[ending])}, quote='\"', "
                 f"escape='\"', header=true, auto_detect=false, strict_mode=true, ignore_errors=false, "
-                f"null_padding=false, compression={_quoted('gzip' if compressed else 'none')})"
+                f"null_padding=false, buffer_size={BUFFER}, "
+                f"max_line_size={LONGEST_LINE}, "
+                f"compression={quoted('gzip' if compressed else 'none')})"
             )
         else:
             self.relation = f"read_parquet({listed}, hive_types_autocast=false)"
-            schema = f"parquet_schema({_quoted(escape(str(paths[0])))})"
+            self._failed = _FAILED_PARQUET
+            schema = f"parquet_schema({quoted(escape(str(paths[0])))})"
             about = self._fetched(f"SELECT name, num_children FROM {schema}")  # noqa: S608 - a quoted path
             self._named = _outermost(about["name"].tolist(), about["num_children"].tolist())
         return self
@@ -155,9 +168,9 @@ class DuckSource:
         run = self._connection.execute
         _told(
             f"{Path(path).name} is no DuckDB database, or another process writes to it",
-            lambda: run(f"ATTACH {_quoted(path)} AS {_TABLE} (READ_ONLY)"),
+            lambda: run(f"ATTACH {quoted(path)} AS {_TABLE} (READ_ONLY)"),
         )
-        self.relation = ".".join(_quoted(name, '"') for name in [_TABLE, *table.rsplit(".", 1)])
+        self.relation = ".".join(quoted(name, '"') for name in [_TABLE, *table.rsplit(".", 1)])
         _told(
             "the database has no table or view of this name, or the view cannot be read",
             lambda: run(f"DESCRIBE {self.relation}").fetchall(),
@@ -191,20 +204,25 @@ class DuckSource:
             InvalidData: Two columns have the same name, which for DuckDB does not depend on case.
             DataUnavailable: The table cannot be read.
         """
-        types = self.types()
-        check_names(list(self.names))
-        if len({name.lower() for name in self.names}) < len(types):
+        found = self.described()
+        if len({own.lower() for own, _, _ in found}) < len(found):
             raise InvalidData("the table has two columns whose names differ in case only: rename one")
-        return dict(zip(self.names, types, strict=True))
+        return {own: kind for own, _, kind in found}
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the columns as the table has them; some may be equal."""
-        return [row[0] for row in self._described()] if self._named is None else self._named
+    def described(self) -> list[tuple[str, str, str]]:
+        """Return each column's name in the table, its name in `relation`, and DuckDB's type, in order.
 
-    def types(self) -> list[str]:
-        """Return DuckDB's type of each column, in the table's order."""
-        return [row[1] for row in self._described()]
+        The names differ where DuckDB cannot tell the table's own apart.
+
+        Raises:
+            InvalidData: The table has a name twice.
+            DataUnavailable: The table cannot be read.
+        """
+        sql = f"DESCRIBE SELECT * FROM {self.relation}"  # noqa: S608 - names are quoted
+        found: list[Any] = self._run(lambda: self._connection.execute(sql).fetchall())
+        own = [*self._named, *(row[0] for row in found[len(self._named) :])]  # folders may name columns too
+        check_names(own)
+        return [(name, row[0], row[1]) for name, row in zip(own, found, strict=True)]
 
     def query(self, sql: str, *, told: str | None = None) -> dict[str, NDArray[np.int64]]:
         """Return the result of one SELECT statement, a column of integers (m,) for each expression.
@@ -231,15 +249,11 @@ class DuckSource:
             DataUnavailable: DuckDB failed. The message has no cell of the table.
         """
         reader = self._run(lambda: self._connection.sql(sql).to_arrow_reader(rows))
-        while (batch := _told(_FAILED, lambda: next(reader, None))) is not None:
+        while (batch := _told(self._failed, lambda: next(reader, None))) is not None:
             yield batch
 
     def _fetched(self, sql: str) -> dict[str, NDArray[Any]]:
         return self._run(lambda: self._connection.execute(sql).fetchnumpy())
-
-    def _described(self) -> list[Any]:
-        sql = f"DESCRIBE SELECT * FROM {self.relation}"  # noqa: S608 - names are quoted
-        return self._run(lambda: self._connection.execute(sql).fetchall())
 
     def _run(self, statement: Callable[[], _Found]) -> _Found:
         """Return the result of a statement that begins."""
@@ -249,7 +263,7 @@ class DuckSource:
                 self._connection.register(_TABLE, self._stream())
             return statement()
 
-        return _told(_FAILED, run)
+        return _told(self._failed, run)
 
     def _open_arrow(self, paths: Sequence[Path]) -> None:
         """Let each statement read Arrow files through pyarrow, which DuckDB cannot read itself."""
@@ -291,7 +305,8 @@ def _closed(connection: Any, folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _quoted(text: str, sign: str = "'") -> str:
+def quoted(text: str, sign: str = "'") -> str:
+    """Return a text as a literal of SQL, or a name with `sign` the double quote."""
     return sign + text.replace(sign, 2 * sign) + sign
 
 
@@ -314,19 +329,7 @@ def _told(message: str, work: Callable[[], _Found]) -> _Found:
     raise DataUnavailable(message)
 
 
-@contextmanager
-def reading_files(path: Path) -> Iterator[None]:
-    """Turn errors of reading a file into those of the library."""
-    try:
-        yield
-    except UnicodeError:
-        raise InvalidData(f"{path.name} is not UTF-8 text: convert it first") from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "damaged file"
-        raise DataUnavailable(f"{path.name} cannot be read: {reason}") from None
-
-
-def _common_header(paths: Sequence[Path], delimiter: str) -> list[str]:
+def _common_header(paths: Sequence[Path]) -> list[str]:
     """Return the header that all text files have.
 
     Raises:
@@ -334,8 +337,8 @@ def _common_header(paths: Sequence[Path], delimiter: str) -> list[str]:
     """
     headers = []
     for path in paths:
-        with reading_files(path), opened(path) as data:
-            headers.append(header_in(lines_in(data), delimiter))
+        with reading_files(path):
+            headers.append(header_of(path))
     if any(header != headers[0] for header in headers):
         raise InvalidData("the files have different lines of column names")
     check_names(headers[0])
