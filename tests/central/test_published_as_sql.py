@@ -16,7 +16,8 @@ from dpbandits.export import to_sql
 from dpbandits.models.measures import CellMeasure, FiniteAxis, IntervalAxis
 from dpbandits.models.ties import TIE
 from dpbandits.tables.menu import Menu
-from tables.engines import HOSTILE, opened
+from dpbandits.tables.sql.dialects import ENGINES
+from tables.engines import HOSTILE, KINDS, opened
 
 pytestmark = pytest.mark.numerics
 
@@ -99,7 +100,7 @@ def hostile(count, schema=PEOPLE, seed=0):
     return table
 
 
-@pytest.fixture(scope="module", params=["duckdb", "debian", "wheel"])
+@pytest.fixture(scope="module", params=KINDS)
 def engine(request):
     found = opened(request.param)
     yield found
@@ -112,7 +113,8 @@ def decided(engine, function, table, types=None, read="decision", **options):
     kinds = dict.fromkeys(table, "text") | (types or {})
     engine.fill(table, kinds)
     statement = to_sql(text, engine.dialect, **options)
-    found = engine.rows(f'SELECT "row", "{read}" FROM ({statement}) AS found')  # noqa: S608
+    names = [ENGINES[engine.dialect].name(name) for name in ("row", read)]
+    found = engine.rows(f"SELECT {', '.join(names)} FROM ({statement}) AS found")  # noqa: S608
     return [arm for _, arm in sorted(found, key=lambda row: row[0])]
 
 
@@ -173,7 +175,7 @@ def test_a_plan_repeats_no_expression(engine):
     """A plan that repeats the layers of the statement grows beyond memory with 30 columns and 100 arms."""
     statement = learned().to_sql(engine.dialect)
     decided(engine, learned(), plain(10))
-    plan = engine.connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
+    plan = engine.plan(statement)
     assert len(str(plan)) < 2 * len(statement)
 
 
@@ -182,16 +184,14 @@ def test_names_and_labels_are_quoted_and_other_columns_are_kept(engine):
     policy["arms"] = ["mail", label, "nothing"]
     policy["columns"][1]["name"] = 're"gion'
     table = {"age": [20, 80, 80], 're"gion': ["north", "south", "mars"], "Other column": ["x", None, "'"]}
-    found = decided(engine, json.dumps(policy), table, decision='deci"--', read='deci""--')
+    found = decided(engine, json.dumps(policy), table, decision='deci"--', read='deci"--')
     assert found[2] is None
     assert {*found[:2]} <= {"mail", label, "nothing"}
-    kept = engine.connection.execute('SELECT "Other column" FROM people ORDER BY "row"').fetchall()
+    other, row = map(ENGINES[engine.dialect].name, ("Other column", "row"))
+    kept = engine.rows(f"SELECT {other} FROM people ORDER BY {row}")  # noqa: S608
     assert [cell for (cell,) in kept] == ["x", None, "'"]
     statement = to_sql(json.dumps(policy), engine.dialect, decision='deci"--')
-    result = engine.connection.execute(statement)
-    columns = result.description
-    result.fetchall()
-    assert [one[0] for one in columns] == ["row", *table, 'deci"--']
+    assert engine.columns(statement) == ["row", *table, 'deci"--']
 
 
 def test_the_command_prints_the_statement(tmp_path):

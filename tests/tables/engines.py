@@ -1,5 +1,9 @@
 """Databases in tests, and cells that are hard to read."""
 
+import shutil
+from datetime import date
+from decimal import Decimal
+
 import pytest
 
 from service.databases import fresh
@@ -36,7 +40,32 @@ def written(name):
     return '"' + name.replace('"', '""') + '"'
 
 
-class DuckDB:
+class Connected:
+    """A database with a connection of Python's DB-API."""
+
+    def rows(self, statement):
+        return self.connection.execute(statement).fetchall()
+
+    def columns(self, statement):
+        """The names of the columns of a statement."""
+        found = self.connection.execute(statement)
+        names = [one[0] for one in found.description]
+        found.fetchall()
+        return names
+
+    def plan(self, statement):
+        return self.rows(f"EXPLAIN (FORMAT json) {statement}")
+
+    def stored(self, cells):
+        """The cells as this database can store them."""
+        return cells
+
+    def declared(self, kind):
+        """The name of a type in this database."""
+        return kind
+
+
+class DuckDB(Connected):
     """An embedded DuckDB."""
 
     dialect = "duckdb"
@@ -54,15 +83,8 @@ class DuckDB:
         wanted = ", ".join(f"CAST({written(name)} AS {types[name]}) AS {written(name)}" for name in table)
         self.connection.execute(f'CREATE OR REPLACE TABLE people AS SELECT "row", {wanted} FROM cells')  # noqa: S608
 
-    def rows(self, statement):
-        return self.connection.execute(statement).fetchall()
 
-    def stored(self, cells):
-        """The cells as this database can store them."""
-        return cells
-
-
-class Postgres:
+class Postgres(Connected):
     """A PostgreSQL."""
 
     dialect = "postgres"
@@ -80,13 +102,78 @@ class Postgres:
             for row in zip(range(len(next(iter(table.values())))), *table.values(), strict=True):
                 copy.write_row(row)
 
-    def rows(self, statement):
-        return self.connection.execute(statement).fetchall()
-
     def stored(self, cells):
         return [cell and cell.replace("\0", "?") for cell in cells]
 
 
+class Spark:
+    """A Spark on this machine."""
+
+    dialect = "spark"
+
+    def __init__(self):
+        sql = pytest.importorskip("pyspark.sql")
+        if shutil.which("java") is None:
+            pytest.skip("Spark needs Java")
+        options = {
+            "spark.sql.shuffle.partitions": "1",
+            "spark.ui.enabled": "false",
+            "spark.sql.session.timeZone": "America/New_York",
+            "spark.driver.host": "127.0.0.1",
+        }
+        builder = sql.SparkSession.builder.master("local[1]")
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        self.connection = builder.getOrCreate()
+        self.connection.sparkContext.setLogLevel("ERROR")
+        self.connection.close = self.connection.stop
+
+    def fill(self, table, types):
+        columns = ", ".join(f"`{name.replace('`', '``')}` {self.declared(types[name])}" for name in table)
+        made = [map(SPARK_VALUES.get(types[name], lambda one: one), own) for name, own in table.items()]
+        rows = list(zip(range(len(next(iter(table.values())))), *made, strict=True))
+        frame = self.connection.createDataFrame(rows, f"`row` int, {columns}")
+        frame.createOrReplaceTempView("people")
+
+    def rows(self, statement):
+        return [tuple(row) for row in self.connection.sql(statement).collect()]
+
+    def columns(self, statement):
+        return self.connection.sql(statement).columns
+
+    def plan(self, statement):
+        return self.rows(f"EXPLAIN {statement}")
+
+    def stored(self, cells):
+        return cells
+
+    def declared(self, kind):
+        return SPARK_TYPES.get(kind, kind)
+
+
+SPARK_TYPES = {
+    "text": "string",
+    "double precision": "double",
+    "real": "float",
+    "numeric(9, 2)": "decimal(9, 2)",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+}
+SPARK_VALUES = {
+    "numeric(9, 2)": lambda one: None if one is None else Decimal(str(one)),
+    "date": lambda one: date.fromisoformat(one) if isinstance(one, str) else one,
+}
+KINDS = [
+    "duckdb",
+    "debian",
+    "wheel",
+    pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+]
+"""All kinds of databases."""
+
+
 def opened(kind):
-    """The database of this kind: "duckdb", "debian" or "wheel"."""
-    return DuckDB() if kind == "duckdb" else Postgres(kind)
+    """The database of this kind."""
+    if kind in ("duckdb", "spark"):
+        return {"duckdb": DuckDB, "spark": Spark}[kind]()
+    return Postgres(kind)

@@ -17,7 +17,7 @@ from dpbandits.tables.sql import cells, ids
 from dpbandits.tables.sql.cells import SqlCell, layers_of
 from dpbandits.tables.sql.dialects import ENGINES, layered
 from dpbandits.tables.sql.levels import SqlLevels, first_reaching
-from tables.engines import HOSTILE, opened
+from tables.engines import HOSTILE, KINDS, opened
 
 pytestmark = pytest.mark.numerics
 
@@ -160,7 +160,7 @@ DATES = {
 }
 
 
-@pytest.fixture(scope="module", params=["duckdb", "debian", "wheel"])
+@pytest.fixture(scope="module", params=KINDS)
 def engine(request):
     found = opened(request.param)
     yield found
@@ -171,15 +171,16 @@ def read(engine, readings, cells, kind="text"):
     """The values of readings of one column `cell`, a list for each. `readings` make them from a `SqlCell`."""
     engine.fill({"cell": cells}, {"cell": kind})
     made = {name: make(f"_{place}") for place, (name, make) in enumerate(readings.items())}
-    names = ", ".join(f'"{name}"' for name in made)
-    layers = layers_of({f'"{name}"': one for name, one in made.items()})
-    inner = layered("people", layers, selected='dpb_people."row"')
-    found = engine.rows(f'SELECT {names} FROM ({inner}) AS found ORDER BY "row"')  # noqa: S608
+    names = ", ".join(f"v_{name}" for name in made)
+    layers = layers_of({f"v_{name}": one for name, one in made.items()})
+    row = ENGINES[engine.dialect].name("row")
+    inner = layered("people", layers, selected=f"dpb_people.{row}")
+    found = engine.rows(f"SELECT {names} FROM ({inner}) AS found ORDER BY {row}")  # noqa: S608
     return dict(zip(made, map(list, zip(*found, strict=True)), strict=True))
 
 
 def cell(engine, place, kind=None):
-    return SqlCell(ENGINES[engine.dialect], "cell", place, kind)
+    return SqlCell(ENGINES[engine.dialect], "cell", place, kind and engine.declared(kind))
 
 
 EDGES = [0.1, 0.125, 0.5, 0.9, 1.0]

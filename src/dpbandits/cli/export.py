@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 __all__ = ["app"]
 
-Dialect = Literal["duckdb", "postgres"]
+Dialect = Literal["duckdb", "postgres", "spark"]
 """Databases of `dpbandits.export.to_sql`; importing its module would load NumPy for the help."""
 
 app = typer.Typer(help="Write a published policy for other runtimes.", no_args_is_help=True)

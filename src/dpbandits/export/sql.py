@@ -22,7 +22,7 @@ from dpbandits.export.decisions import effect_groups, effect_table, read
 from dpbandits.models.ties import TIE
 from dpbandits.tables.columns import COLUMNS
 from dpbandits.tables.sql.cells import Reading, SqlCell, layers_of
-from dpbandits.tables.sql.dialects import CELLS, ENGINES, Dialect, SqlEngine, double, layered
+from dpbandits.tables.sql.dialects import ENGINES, Dialect, SqlEngine, double, layered
 from dpbandits.tables.sql.levels import SqlLevels
 
 __all__ = ["Dialect", "to_sql"]
@@ -43,12 +43,13 @@ def to_sql(
     """Return a SELECT statement that gives every row of a table the arm that `recommend` gives its context.
 
     The statement returns all columns of the table and the arm. Columns that the policy does not use may have
-    any name that does not begin with `dpb_`, and that the database tells apart from the policy's: DuckDB
-    ignores case.
+    any name that does not begin with `dpb_`, and that the database tells apart from the policy's: DuckDB and
+    Spark ignore case.
 
     Args:
         text: Result of `to_decisions()` of a function of contexts and arms.
-        dialect: "duckdb", or "postgres" for PostgreSQL 15 or newer with texts in UTF-8.
+        dialect: "duckdb", "postgres" for PostgreSQL 15 or newer with texts in UTF-8, or "spark" for Spark
+            3.5 or newer.
         table: Name of the table or view with a column for every column of the policy.
         decision: Name of the column of arms in the result.
         fallback: Arm of a person whose context cannot be read. The default is NULL.
@@ -82,7 +83,8 @@ def to_sql(
     if len(set(map(engine.compared, names))) < len(names):
         raise InvalidParameter(
             "to_sql: the database takes two of the policy's columns, or one of them and decision, for "
-            "the same: DuckDB ignores case, and PostgreSQL reads the first 63 bytes of a name. Rename one"
+            "the same: DuckDB and Spark ignore case, and PostgreSQL reads the first 63 bytes of a name. "
+            "Rename one"
         )
     layers = layers_of(columns)
     sizes = [len(edges) + 1 for edges in rule["edges"]]
@@ -101,7 +103,7 @@ def to_sql(
         ties += [f"dpb_best * {double(factor)}" for factor in (1.0 - TIE, 1.0 + TIE)]
         layers.append([f"least({', '.join(ties)}) AS dpb_least"])
         chosen = [f"dpb_known IS NOT NULL AND {score} >= dpb_least" for score in scores]
-    found = layered(source, layers, selected=f"{CELLS} AS dpb_row")
+    found = layered(source, layers, selected=f"{engine.packed} AS dpb_row")
     cases = " ".join(f"WHEN {one} THEN {label}" for one, label in zip(chosen, labels, strict=True))
     arm = f"CASE {cases} ELSE {otherwise} END AS {into}"
     return f"SELECT {engine.row}, {arm}\nFROM (\n{found}\n) AS dpb_policy\n"
@@ -126,7 +128,7 @@ def _labels(engine: SqlEngine, arms: Sequence[Any], fallback: Any) -> list[str]:
     def literal(arm: Any) -> str:
         if isinstance(arm, str):
             return engine.literal(arm)
-        return str(arm).upper() if whole else f"CAST({arm!r} AS double precision)"
+        return str(arm).upper() if whole else f"CAST({arm!r} AS {engine.double})"
 
     listed = [literal(arm) for arm in arms]
     return [*listed, "NULL" if fallback is None else listed[arms.index(fallback)]]
@@ -137,8 +139,8 @@ def _entry(engine: SqlEngine, columns: Sequence[int], table: FloatArray | IntArr
     index = f"dpb_l{columns[0]}"
     for column, size in zip(columns[1:], table.shape[1:], strict=True):
         index = f"({index}) * {size} + dpb_l{column}"
-    kind = "integer" if table.dtype.kind == "i" else "double precision"
-    return f"{engine.array.format(','.join(map(repr, table.ravel().tolist())), kind)}[{index} + 1]"
+    kind = "integer" if table.dtype.kind == "i" else engine.double
+    return engine.entry.format(engine.array.format(",".join(map(repr, table.ravel().tolist())), kind), index)
 
 
 def _scores(engine: SqlEngine, rule: dict[str, Any], sizes: Sequence[int]) -> list[str]:

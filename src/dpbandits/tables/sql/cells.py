@@ -40,14 +40,15 @@ FARTHEST = sys.float_info.max
 _BEYOND = 1.2e18
 """Number for a cell with 16 to 256 hexadecimal digits: it lies above every bound."""
 
-_HEX = "0x(?:_?[0-9a-f])+"
+_PLAIN = "-?[0-9]+(?:[.][0-9]+)?"
+_LONGEST_PLAIN = 300
+"""Largest number of characters of a number without an exponent that is surely in the range of a double."""
+
+_HEX = "0x[0-9a-f]+"
 _HEX_DIGITS = 256
 """Largest number of hexadecimal digits of a finite double."""
 _HEX_INFINITE = "f" * 13 + "c"
 """First digits of the numbers with `_HEX_DIGITS` digits that are rounded to infinity."""
-
-_SPACES = " || ".join(f"chr({place})" for place in range(0x3001) if chr(place).isspace())
-"""Expression of the characters that Python strips from a text."""
 
 _KINDS: dict[Kind, str] = {
     "whole": "u?(?:big|small|tiny)?int(?:eger|8|16|32|64)?|int[24]|long|short|byte",
@@ -174,21 +175,35 @@ class SqlCell:
 
         Args:
             value: Expression.
-            text: True if it uses `text`.
+            text: True if it uses `text`. It and `word` are NULL for a plain number if `number` is True.
             number: True if it uses `number`.
         """
-        if self.kind == "text":
-            own = self._texts()
-            first = own if text else {self.word: own[self.word]}
-            return Reading((first, {self.number: self._number()}) if number else (first,), value)
-        return Reading(({self.number: self._typed()},), value)
+        if self.kind != "text":
+            return Reading(({self.number: self._typed()},), value)
+        raw, plain = f"dpb_r{self.place}", f"dpb_q{self.place}"
+        given = self.engine.text.format(self.source)
+        texts = self._texts(raw if number else given)
+        if not text:
+            del texts[self.text]
+        if not number:
+            return Reading((texts,), value)
+        # most numbers are plain and read at once, and only other cells are read as a text
+        matches = f"length({given}) <= {_LONGEST_PLAIN} AND {self.engine.matches.format(given, _PLAIN)}"
+        first = {raw: given, plain: f"CASE WHEN {matches} THEN {self.engine.cast(given)} END"}
+        texts = {name: f"CASE WHEN {plain} IS NULL THEN {one} END" for name, one in texts.items()}
+        read = f"CASE WHEN {plain} IS NULL THEN {self._number()} ELSE {plain} END"
+        return Reading((first, texts, {self.number: read}), value)
 
-    def _texts(self) -> dict[str, str]:
-        """Return the expressions of the cell's text without spaces at its ends, and of it in lower case."""
+    def _texts(self, given: str) -> dict[str, str]:
+        """Return the expressions of the cell's text without spaces at its ends, and of it in lower case.
+
+        Args:
+            given: Expression of the cell as text.
+        """
         engine = self.engine
-        cell = f"COALESCE({engine.text.format(self.source)}, '')"
+        cell = f"COALESCE({given}, '')"
         plain = engine.matches.format(cell, "[ -~]*")  # such a text is stripped and lowered much faster
-        other = f"rtrim(ltrim({cell}, {_SPACES}), {_SPACES})"
+        other = f"trim(TRAILING {engine.spaces} FROM trim(LEADING {engine.spaces} FROM {cell}))"
         small = f"translate({other}, '{ascii_uppercase}', '{ascii_lowercase}')"
         return {
             self.text: f"CASE WHEN {plain} THEN trim({cell}) ELSE {other} END",
@@ -197,14 +212,16 @@ class SqlCell:
 
     def _number(self) -> str:
         """Return the expression of the number in a text in lower case; NULL if it is none."""
-        engine, word = self.engine, self.word
+        engine, word, matches = self.engine, self.word, self.engine.matches.format
         plain = f"replace({word}, '_', '')"
-        digits = f"ltrim(substr({plain}, 3), '0')"
+        digits = f"trim(LEADING '0' FROM substr({plain}, 3))"
+        alone = f"({word} = {plain} OR NOT {matches(word, '.*(?:[^0-9]_|_[^0-9]).*|_.*|.*_')})"
+        inner = f"({word} = {plain} OR {word} LIKE '0x%' AND NOT {matches(word, '.*(?:__.*|_)')})"
         return (
             f"CASE WHEN length({word}) > {LONGEST_NUMBER} THEN NULL "
-            f"WHEN {engine.matches.format(word, NUMBER)} THEN {engine.decimal.format(plain)} "
+            f"WHEN {matches(plain, NUMBER)} THEN CASE WHEN {alone} THEN {engine.decimal.format(plain)} END "
             f"WHEN {word} = 'true' THEN 1e0 WHEN {word} = 'false' THEN 0e0 "
-            f"WHEN {engine.matches.format(word, _HEX)} THEN CASE WHEN length({digits}) <= 15 "
+            f"WHEN {matches(plain, _HEX)} AND {inner} THEN CASE WHEN length({digits}) <= 15 "
             f"THEN {engine.hexadecimal.format(digits)} WHEN length({digits}) > {_HEX_DIGITS} "
             f"OR length({digits}) = {_HEX_DIGITS} AND {digits} >= '{_HEX_INFINITE}' THEN NULL "
             f"ELSE {double(_BEYOND)} END END"

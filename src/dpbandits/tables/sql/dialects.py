@@ -12,7 +12,7 @@ from dpbandits.errors import InvalidParameter
 
 __all__ = ["CELLS", "ENGINES", "NUMBER", "Dialect", "SqlEngine", "double", "layered"]
 
-Dialect = Literal["duckdb", "postgres"]
+Dialect = Literal["duckdb", "postgres", "spark"]
 
 CELLS = "dpb_people"
 """Name by which the first layer of a statement refers to the table."""
@@ -24,9 +24,12 @@ Without it an engine puts the subquery's expressions wherever they are used, and
 size of the plan.
 """
 
-_DIGITS = "[0-9](?:_?[0-9])*"
-NUMBER = rf"[+-]?(?:{_DIGITS}[.]?(?:{_DIGITS})?|[.]{_DIGITS})(?:e[+-]?{_DIGITS})?"
-"""Pattern of the texts in lower case that Python reads as numbers, except infinity, NaN and hexadecimals."""
+NUMBER = "[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?"
+"""Pattern of the texts in lower case, without underscores, that Python reads as numbers.
+
+Infinity, NaN and hexadecimal numbers are not among them. No group is repeated: Java's matcher calls itself
+for each repetition, and a long text would exhaust its stack.
+"""
 
 _INFINITE = 2**1024 - 2**970
 """Least size of a number that is rounded to infinity."""
@@ -38,6 +41,9 @@ _POSTGRES_TIME = (
     "CASE WHEN {1} >= {0} '0001-01-01 00:00:00+00' AND {1} < {0} '10000-01-01 00:00:00+00' "
     "THEN CAST(extract(epoch FROM {1}) * 1000000 AS bigint) END"
 )
+
+_BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
+_SPACES = " || ".join(f"chr({ord(one)})" for one in _BLANKS)
 
 
 def double(number: float) -> str:
@@ -57,12 +63,16 @@ class SqlEngine:
         decimal: Expression of the number in a text that matches `NUMBER`; NULL or infinity if it is too
             large.
         hexadecimal: Expression of the number in up to 15 hexadecimal digits.
-        array: Constant array of numbers.
-        row: All columns of the table from one value that the subqueries pass on.
+        casting: Expression of the number in a text that surely has one of this type.
+        array: Constant array of numbers, from their texts and their type.
+        entry: Entry of an array, from an index that begins at 0.
+        packed, row: All columns of the table as one value that the subqueries pass on, and the same again.
         double: Type of doubles.
         quotient: Quotient of two integers of at least 0, rounded down.
         zoned, naive, finer: Expressions of the microseconds since 1970 of a time with a zone, of a date or a
             time without one, and of a time in nanoseconds.
+        spaces: Expression of the characters that Python strips from a text.
+        quote: Sign around names.
     """
 
     dialect: Dialect
@@ -70,13 +80,18 @@ class SqlEngine:
     matches: str
     decimal: str
     hexadecimal: str
+    casting: str
     array: str
-    row: str
     double: str
     quotient: str
     zoned: str
     naive: str
     finer: str = ""
+    entry: str = "{}[{} + 1]"
+    packed: str = CELLS
+    row: str = "dpb_row.*"
+    spaces: str = _SPACES
+    quote: str = '"'
 
     def literal(self, text: Any) -> str:
         """Return a text as a literal.
@@ -84,21 +99,31 @@ class SqlEngine:
         Raises:
             InvalidParameter: It is no text, or has a null character.
         """
-        return _quoted(text, "'")
+        if self.dialect == "spark":
+            return _quoted(_checked(text).replace("\\", "\\\\"), "'", "\\'")
+        return _quoted(text, "'", "''")
 
     def name(self, text: Any) -> str:
         """Return the quoted name of a table or column. The errors are those of `literal`."""
-        return _quoted(text, '"')
+        return _quoted(text, self.quote, 2 * self.quote)
+
+    def cast(self, text: str, *, whole: bool = False) -> str:
+        """Return the expression of the number in a text of digits, as a double or a whole number."""
+        return self.casting.format(text, "bigint" if whole else self.double)
 
     def compared(self, name: str) -> str | bytes:
         """Return a name as the engine compares it with others."""
-        return name.lower() if self.dialect == "duckdb" else name.encode()[:63]
+        return name.encode()[:63] if self.dialect == "postgres" else name.lower()
 
 
-def _quoted(text: Any, sign: str) -> str:
+def _checked(text: Any) -> str:
     if not isinstance(text, str) or "\0" in text:
         raise InvalidParameter("names, arms and categories are texts without null characters")
-    return sign + text.replace(sign, 2 * sign) + sign
+    return text
+
+
+def _quoted(text: Any, sign: str, inside: str) -> str:
+    return sign + _checked(text).replace(sign, inside) + sign
 
 
 ENGINES: dict[str, SqlEngine] = {
@@ -108,8 +133,8 @@ ENGINES: dict[str, SqlEngine] = {
         matches="regexp_full_match({}, '{}')",
         decimal="TRY_CAST({} AS DOUBLE)",
         hexadecimal="TRY_CAST(TRY_CAST('0x0' || {} AS BIGINT) AS DOUBLE)",
+        casting="TRY_CAST({} AS {})",
         array="CAST('[{}]' AS {}[])",
-        row="dpb_row.*",
         double="DOUBLE",
         quotient="({} // {})",
         zoned="epoch_us({})",
@@ -129,12 +154,31 @@ ENGINES: dict[str, SqlEngine] = {
         f"WHEN abs(CAST({{0}} AS numeric)) <= {_NOTHING} THEN 0e0 "
         "ELSE CAST({0} AS double precision) END",
         hexadecimal="CAST(CAST(CAST('x' || lpad({}, 16, '0') AS bit(64)) AS bigint) AS double precision)",
+        casting="CAST({} AS {})",
         array="(CAST('{{{}}}' AS {}[]))",
         row="(dpb_row).*",
         double="double precision",
         quotient="({} / {})",
         zoned=_POSTGRES_TIME.format("timestamptz", "{0}"),
         naive=_POSTGRES_TIME.format("timestamp", "{0}"),
+    ),
+    "spark": SqlEngine(
+        dialect="spark",
+        text="CAST({} AS STRING)",
+        matches="{} RLIKE '(?s)^(?:{})(?!.)'",  # `$` would match before a line break
+        decimal="TRY_CAST({} AS DOUBLE)",
+        hexadecimal="CAST(CAST(conv('0' || {}, 16, 10) AS bigint) AS DOUBLE)",
+        casting="TRY_CAST({} AS {})",
+        array="CAST(split('{}', ',') AS ARRAY<{}>)",
+        entry="{}[{}]",
+        packed=f"struct({CELLS}.*)",
+        double="DOUBLE",
+        quotient="({} div {})",
+        zoned="unix_micros({})",
+        naive="CASE WHEN {0} >= DATE '0001-01-01' AND {0} < date_add(DATE '9999-12-31', 1) THEN "
+        "timestampdiff(MICROSECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', CAST({0} AS TIMESTAMP_NTZ)) END",
+        spaces="'" + "".join(f"\\u{ord(one):04x}" for one in _BLANKS) + "'",
+        quote="`",
     ),
 }
 

@@ -32,10 +32,15 @@ _WHOLE = "[+-]?[0-9]+(?:[.]0*)?"
 
 _DATE = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}|[0-9]{4}-?w[0-9]{2}(?:-?[1-7])?)(?:[^0-9][0-9:.,+z-]*)?"
 _REFUSED = (
-    r"[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+|true|false|[+-]?inf(?:inity)?|[+-]?nan|"
+    r"[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:e[+-]?[0-9]+)?|0x[0-9a-f]+|[+-](?:inf(?:inity)?|nan)|"
     rf"{_DATE}|[0-9]{{2}}:[0-9:.,+z-]*"
 )
-"""Pattern of the texts in lower case that are other numbers, booleans, dates or times."""
+"""Pattern of the texts in lower case that are other numbers, dates or times. All begin below `_LETTERS`."""
+
+_LETTERS = ":"
+"""Character above digits and signs, and below letters."""
+
+_WORDS = sorted(MISSING | {"true", "false", "inf", "infinity"})
 
 
 def id_in(cell: object) -> str | None:
@@ -58,7 +63,7 @@ def id_in(cell: object) -> str | None:
         return None
     text = cell.strip(" ")
     word = text.lower()
-    if len(text) > LONGEST_ID or word in MISSING:
+    if len(text) > LONGEST_ID or word in _WORDS:
         return None
     if re.fullmatch(_WHOLE, text):
         digits = text.partition(".")[0].lstrip("+-").lstrip("0")
@@ -85,11 +90,12 @@ def id_reading(cell: SqlCell) -> Reading:
     matches: Callable[[str, str], str] = engine.matches.format
     given, text, word = engine.text.format(source), cell.text, cell.word
     trimmed = f"CASE WHEN {matches(given, '[ -~]*')} THEN trim({given}) END"
-    digits = f"ltrim(ltrim(split_part({text}, '.', 1), '+-'), '0')"
-    words = ", ".join(map(engine.literal, sorted(MISSING)))
+    digits = f"trim(LEADING '0' FROM trim(LEADING '+-' FROM split_part({text}, '.', 1)))"
+    words = f"{word} IN ({', '.join(map(engine.literal, _WORDS))})"
     return Reading(
         ({text: trimmed}, {word: f"lower({text})"}),
-        f"CASE WHEN length({text}) > {LONGEST_ID} OR {word} IN ({words}) THEN NULL "
+        f"CASE WHEN length({text}) > {LONGEST_ID} OR {words} THEN NULL "
+        f"WHEN {text} >= '{_LETTERS}' THEN {text} "
         f"WHEN {matches(text, _WHOLE)} THEN CASE WHEN {digits} = '' THEN '0' "
         f"WHEN substr({text}, 1, 1) = '-' THEN '-' || {digits} ELSE {digits} END "
         f"WHEN {matches(word, _REFUSED)} THEN NULL ELSE {text} END",

@@ -300,8 +300,9 @@ def _share_of_period(number: str, length: float) -> str:
     end = math.inf if length >= 1.0 else least(lambda x: math.isinf(x / length), 1.0, FARTHEST)
     known = f"abs({number}) <= {double(math.nextafter(end, 0.0))}"
     passed = f"{number} / {double(length)}"
+    whole = f"{known} AND abs({passed}) >= {EXACT}"  # Spark's floor is an integer
     return (
-        f"CASE WHEN abs({number}) < {double(nothing)} THEN 0e0 "
+        f"CASE WHEN abs({number}) < {double(nothing)} THEN 0e0 WHEN {whole} THEN 0e0 "
         f"WHEN {known} THEN {passed} - floor({passed}) END"
     )
 

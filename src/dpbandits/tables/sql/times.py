@@ -4,6 +4,8 @@ Integers compute all of it, because functions of dates fail on some cells, or di
 are counted in the proleptic Gregorian calendar, in cycles of 400 years that begin on March 1st.
 """
 
+from functools import partial
+
 from dpbandits._cells import ISO_TIME
 from dpbandits.tables.sql.cells import Reading, SqlCell
 
@@ -37,7 +39,8 @@ def time_reading(cell: SqlCell, value: str) -> Reading:
     plain = cell.reading(value, text=True).layers
     if cell.kind == "time":
         declared, engine = (cell.declared or "").lower(), cell.engine
-        zoned = "with time zone" in declared or declared.endswith("tz") or declared in ("timestamp_ltz",)
+        zoned = "with time zone" in declared or declared.endswith("tz")
+        zoned |= engine.dialect == "spark" and declared in ("timestamp", "timestamp_ltz")
         template = engine.zoned if zoned else engine.finer if declared.endswith("_ns") else engine.naive
         return Reading(({**plain[0], every: template.format(cell.source)}, inside), value)
     return Reading((*plain, *_counted(cell), inside), value)
@@ -61,13 +64,13 @@ def _counted(cell: SqlCell) -> tuple[dict[str, str], ...]:
     digits = f"CASE WHEN {whole} THEN CAST({cell.number} AS bigint) END"
     names = ("date", "rest", "year", "month", "day", "clock", "zone", "days", "utc")
     date, rest, year, month, day, clock, zone, days, utc = (_named(name, cell) for name in names)
-    over = cell.engine.quotient.format
+    over, number = cell.engine.quotient.format, partial(cell.engine.cast, whole=True)
     layer = {date: digits, rest: "''"}
     if cell.kind == "text":
         text, matches = cell.text, cell.engine.matches.format(cell.text, ISO_TIME)
         dashed = f"substr({text}, 5, 1) = '-'"
         eight = f"substr({text}, 1, 4) || substr({text}, 6, 2) || substr({text}, 9, 2)"
-        found = f"CAST(CASE WHEN {dashed} THEN {eight} ELSE substr({text}, 1, 8) END AS bigint)"
+        found = number(f"CASE WHEN {dashed} THEN {eight} ELSE substr({text}, 1, 8) END")
         after = f"substr({text}, CASE WHEN {dashed} THEN 11 ELSE 9 END)"
         layer = {
             date: f"CASE WHEN {matches} THEN {found} ELSE {digits} END",
@@ -75,21 +78,21 @@ def _counted(cell: SqlCell) -> tuple[dict[str, str], ...]:
         }
     # `rest` is empty, or a text such as "T17:30:05.12+02:00" with or without seconds, fraction and zone
     seconds, fraction = f"substr({rest}, 7, 1) = ':'", f"substr({rest}, 10, 1) IN ('.', ',')"
-    end = f"ltrim(substr({rest}, 11), '{_DIGITS}')"
-    micros = f"substr({rest}, 11, least(6, length({rest}) - 10 - length({end})))"
+    end = f"trim(LEADING '{_DIGITS}' FROM substr({rest}, 11))"
+    padded = f"rpad(substr({rest}, 11, least(6, length({rest}) - 10 - length({end}))), 6, '0')"
     of_clock = (
-        f"CASE WHEN {rest} = '' THEN 0 ELSE CAST(substr({rest}, 2, 2) AS bigint) * 3600000000 "
-        f"+ CAST(substr({rest}, 5, 2) AS bigint) * 60000000 + CASE WHEN {seconds} THEN "
-        f"CAST(substr({rest}, 8, 2) AS bigint) * 1000000 + CASE WHEN {fraction} "
-        f"THEN CAST(rpad({micros}, 6, '0') AS bigint) ELSE 0 END ELSE 0 END END"
+        f"CASE WHEN {rest} = '' THEN 0 ELSE {number(f'substr({rest}, 2, 2)')} * 3600000000 "
+        f"+ {number(f'substr({rest}, 5, 2)')} * 60000000 + CASE WHEN {seconds} THEN "
+        f"{number(f'substr({rest}, 8, 2)')} * 1000000 + CASE WHEN {fraction} "
+        f"THEN {number(padded)} ELSE 0 END ELSE 0 END END"
     )
     of_zone = (
         f"CASE WHEN {seconds} AND {fraction} THEN {end} WHEN {seconds} THEN substr({rest}, 10) "
         f"ELSE substr({rest}, 7) END"
     )
-    minutes = f"CASE WHEN length({zone}) > 3 THEN CAST(right({zone}, 2) AS bigint) ELSE 0 END"
+    minutes = f"CASE WHEN length({zone}) > 3 THEN {number(f'right({zone}, 2)')} ELSE 0 END"
     shift = (
-        f"CASE WHEN length({zone}) < 3 THEN 0 ELSE (CAST(substr({zone}, 2, 2) AS bigint) * 60 + {minutes}) "
+        f"CASE WHEN length({zone}) < 3 THEN 0 ELSE ({number(f'substr({zone}, 2, 2)')} * 60 + {minutes}) "
         f"* CASE WHEN substr({zone}, 1, 1) = '-' THEN -60000000 ELSE 60000000 END END"
     )
     leap = f"({year} % 4 = 0 AND ({year} % 100 <> 0 OR {year} % 400 = 0))"
