@@ -96,7 +96,9 @@ def _read(**changes: Any) -> RoundPolicy:
         "contexts": dpb.Schema(x=dpb.Range(0, 1)),
         "arms": ["a", "b"],
         "readout": dpb.Readout(
-            control=dpb.Control(arm="a", share=0.3), metrics={"complaint": bool, "revenue": (0, 9)}
+            control=dpb.Control(arm="a", share=0.3),
+            metrics={"complaint": bool, "revenue": (0, 9)},
+            segments={"x": [0.5]},
         ),
     }
     return with_salt(_block(**(own | changes)))

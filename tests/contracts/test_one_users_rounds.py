@@ -89,6 +89,8 @@ def read(salt, **changes):
         control=dpb.Control(arm="nothing", share=0.5),
         metrics={"complaint": bool, "revenue": (0, 9)},
         share=0.3,
+        segments="region",
+        segments_share=0.2,
     )
     policy = of_people(readout=readout, **changes)
     give_salt(policy, bytes([salt]) * 16)
@@ -200,7 +202,7 @@ def promised(policy, group):
     """What hides a user of a group: epsilon of Laplace noise, and (sensitivity/scale)^2 of Gaussian noise."""
     used = policy.guarantee.mechanisms
     if group is not None:
-        used = [one for one in used if one.name.endswith("control group at a look") == (group == "control")]
+        used = [one for one in used if ("control group" in one.name) == (group == "control")]
     pure = [Fraction(one.certificate.epsilon) for one in used if isinstance(one.certificate, PureDP)]
     other = [(one.sensitivity / one.scale) ** 2 for one in used if not isinstance(one.certificate, PureDP)]
     return min(sum(pure), Fraction(policy.privacy.epsilon)), sum(other)

@@ -88,17 +88,27 @@ class _NoNoise:
 
 
 def _record_looks(monkeypatch, run, moved):
-    release = run.release
+    """Record the sums of looks; and those in segments, to which every look adds its rounds."""
+    release, close, in_segments = run.release, run.rows.close, []
 
     def fixed(_):
         noise = _NoNoise()
         release(noise)
         *before, last = run._looks
-        moved.extend(Moved(*use, sums) for use, sums in zip(noise.asked, last.sums, strict=True))
+        if run.segments is not None and not before:
+            in_segments.extend(Moved(*use, np.zeros(0)) for use in noise.asked[:2])
+            moved.extend(in_segments)
+        moved.extend(Moved(*use, sums) for use, sums in zip(noise.asked[-2:], last.sums, strict=True))
         drawn = np.random.default_rng(len(before)).integers(-(10**6), 10**6, last.sums.shape)
         run._looks = (*before, last._replace(sums=drawn))
 
+    def closed(stop):
+        close(stop)
+        for place, one in enumerate(in_segments):
+            one.before = run.rows.in_segments[1][place].ravel()
+
     monkeypatch.setattr(run, "release", fixed)
+    monkeypatch.setattr(run.rows, "close", closed)
 
 
 def loss_between(one, other):

@@ -12,6 +12,7 @@ from dpbandits.central.readout.budget import BothNoises, for_learning
 from dpbandits.central.readout.declared import ToldMetric
 from dpbandits.central.readout.groups import CONTROL, POLICY, Groups
 from dpbandits.central.readout.lattice import Lattice
+from dpbandits.central.readout.rows import Rows
 from dpbandits.central.readout.segments import NOWHERE, SegmentSums
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy import PublicCoins
@@ -233,6 +234,23 @@ def test_segments_are_released_once_after_the_last_look_and_cover_all_looks(tmp_
         np.testing.assert_array_equal(released(one), released(whole))
     with GPBandit.open(tmp_path / "live") as one:
         np.testing.assert_array_equal(released(one), released(whole))
+
+
+def test_erased_rounds_are_in_no_segment_and_later_ones_stay():
+    segments = SegmentSums.of("region", PEOPLE, unit=65536, squared=False)
+    reward = ToldMetric(name="reward", bounds=dpb.RewardRange(0, 1), yes_no=True)
+    rows = Rows(Lattice((reward,), False), Groups(PublicCoins(4), 0.3, by_user=False), segments, 40)
+    points = PEOPLE.encode({"day": [1] * 50, "age": [40] * 50, "region": ["south"] * 50})
+    rows.entered(0, (), points, None)
+    rows.told(np.arange(50), np.ones(50), None)
+    rows.erase(10)
+    rows.in_segments = 0, np.zeros((2, *segments.shape), dtype=np.int64)
+    rows.close(20)
+    rows.erase(25)
+    rows.close(40)
+    assert rows.in_segments[1][:, :, 1].sum() == 25 * segments.counted
+    assert rows.in_segments[1][:, 1, 0].sum() == 25 * 65536
+    assert len(rows.arrays()["readout_values"]) == 0  # rounds after the last look are not kept
 
 
 @pytest.mark.parametrize("release", ["marginals", "features"])
