@@ -87,7 +87,7 @@ def test_the_snippet_of_the_design_runs_in_all_three_rooms(tmp_path, monkeypatch
 
 def test_the_script_has_a_name_for_every_baseline():
     policies = {name for name in dpb.lab.baselines.__all__ if not name.endswith("Tuning")}
-    assert {*BASELINES.values(), "LocalCrowd"} == policies - OF_ROWS
+    assert {*BASELINES.values(), "LocalCrowd", "DistributedCrowd"} == policies - OF_ROWS
 
 
 @pytest.mark.parametrize("name", [*ROOMS, *BASELINES])

@@ -8,7 +8,7 @@ from dpbandits.policy import KeptPolicy, Policy, RoundPolicy
 ROOMS = ("central", "local", "outsourced", "baselines")
 
 
-ELSEWHERE = {"baselines.LocalCrowd"}
+ELSEWHERE = {"baselines.LocalCrowd", "baselines.DistributedCrowd"}
 """Wraps what cannot be saved or configured: `tests/adapters`; is asked about people alone:
 `tests/lab/test_twins.py`."""
 

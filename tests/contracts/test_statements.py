@@ -18,13 +18,14 @@ from dpbandits.central.beginning import Beginning
 from dpbandits.central.logged.logged_table import READ_ARMS
 from dpbandits.central.published import USCA, Dubey2021
 from dpbandits.central.statement import Setting, block_release_guarantee, on_a_public_clock
-from dpbandits.lab.baselines import LocalCrowd
+from dpbandits.distributed import DistributedSpec, IdealAggregation
+from dpbandits.lab.baselines import DistributedCrowd, LocalCrowd
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import AnswerLaplace, PublicScaling
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
 from dpbandits.outsourced.statement import rows_guarantee
-from dpbandits.privacy import Guarantee, JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy import DistributedDP, Guarantee, JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.pages import as_pdf
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
@@ -52,6 +53,12 @@ def policies() -> Iterator[Guarantee]:
                 yield case.make(noise=SecureNoise()).guarantee
     spec = spec_with(contexts=PEOPLE, arms=["a", "b"], privacy=LocalDP(epsilon=0.5), reports_per_version=20)
     yield LocalCrowd(spec=spec).guarantee
+    shared = DistributedSpec(
+        contexts=PEOPLE, arms=["a", "b"], privacy=DistributedDP(epsilon=0.5, reports_per_user=2), horizon=100
+    )
+    yield shared.statement()
+    yield IdealAggregation(shared).guarantee
+    yield DistributedCrowd(spec=shared).guarantee
 
 
 def settings() -> Iterator[Setting]:

@@ -26,6 +26,7 @@ from dpbandits.lab.baselines import (
     CellHistogram,
     ConstantArm,
     CrudeTuning,
+    DistributedCrowd,
     ExactGPUCB,
     FeatureGPUCB,
     GPUCBTuning,
@@ -311,6 +312,16 @@ CASES: dict[str, Case] = {
         LocalCrowd,
         {
             "spec": Spec(contexts=PEOPLE, arms=["mail", "call"], privacy=LocalDP(epsilon=1.0)),
+            "horizon": 8,
+            "seed": 0,
+        },
+    ),
+    "DistributedCrowd": Case(
+        DistributedCrowd,
+        {
+            "spec": DistributedSpec(
+                contexts=PEOPLE, arms=["mail", "call"], privacy=DistributedDP(epsilon=1.0), horizon=100
+            ),
             "horizon": 8,
             "seed": 0,
         },

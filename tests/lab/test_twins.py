@@ -162,6 +162,25 @@ def test_a_simulated_crowd_learns_and_goes_on_where_it_was_saved(tmp_path):
     assert serve(loaded, 400) == serve(same, 400)
 
 
+def test_a_distributed_crowd_learns_and_goes_on_where_it_was_saved(tmp_path):
+    spec = dpb.distributed.DistributedSpec(
+        contexts=PEOPLE, arms=ARMS, privacy=dpb.DistributedDP(epsilon=4), horizon=2000
+    )
+    crowd, saved, same = (dpb.lab.baselines.DistributedCrowd(spec=spec, seed=3) for _ in range(3))
+    assert serve(crowd, 2000, batch=20) > 0.65
+    for one in (saved, same):
+        serve(one, 1000, batch=20)
+    saved.save(tmp_path / "crowd")
+    loaded = dpb.lab.baselines.DistributedCrowd.load(tmp_path / "crowd")
+    people = visitors(300, seed=5)
+    np.testing.assert_array_equal(loaded.predict(people)[0], same.predict(people)[0])
+    assert loaded.ask_batch(people).arms == same.ask_batch(people).arms
+    assert serve(loaded, 900) == serve(same, 900)  # beyond the last version too
+    assert loaded.publish().version == len(spec.reports_per_version)
+    given = loaded.ask_batch(visitors(10), available=[["call"]] * 10)
+    assert set(given.arms) == {"call"}
+
+
 def test_people_whose_reward_does_not_come_report_all_the_same():
     """Otherwise the number of reports would tell who was rewarded."""
     spec = spec_with(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=2), reports_per_version=10)

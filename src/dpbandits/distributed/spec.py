@@ -49,7 +49,7 @@ MOST_REPORTS = 2**53
 FEWEST_CELLS, MOST_CELLS = 16, 256
 """Bounds of the default number of cells. With 256 cells a device's proof takes about 26 ms in a browser."""
 
-CELLS_PER_ROOT = 1.3
+CELLS_PER_ROOT = 0.8
 """Default number of cells per square root of the number of reports, at epsilon 1 for each report.
 
 The noise of a batch grows with the number of cells. Source: `reproduction.tuning.distributed`."""

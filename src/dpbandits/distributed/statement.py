@@ -6,7 +6,14 @@ from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import counted
 from dpbandits.privacy.guarantee import Guarantee, Status
 from dpbandits.privacy.histogram import ReportHistogram
-from dpbandits.privacy.sentences import enforced, in_order, protected_from, shown_to, unchecked
+from dpbandits.privacy.sentences import (
+    SERVER_OUT_OF_REACH,
+    enforced,
+    in_order,
+    protected_from,
+    shown_to,
+    unchecked,
+)
 
 __all__ = ["in_one_process", "reports_guarantee"]
 
@@ -26,15 +33,14 @@ _ASSUMPTIONS = (
         "budget alone, and come before a context is read.",
     ),
     enforced(
-        "nothing to say is a bucket",
+        "missing inputs replaced",
         "A context or reward that is missing, cannot be read or was not available is reported in a bucket of "
         "its own, under the same noise.",
     ),
     unchecked(
         "two aggregators",
         "The two aggregators are run by organisations that do not work together, and one of them is honest. "
-        "It adds each report at most once, draws its noise once for a version, and shows nobody its shares "
-        "or its noise.",
+        "It adds each report at most once, and shows nobody its shares or its noise.",
     ),
     unchecked(
         "secret sharing",
@@ -43,13 +49,9 @@ _ASSUMPTIONS = (
     ),
     unchecked(
         "aggregators' noise",
-        "Each aggregator adds discrete Laplace noise of the stated scale from a secure generator, and "
-        "releases nothing else.",
-    ),
-    unchecked(
-        "aggregators' storage",
-        "No older copy of the honest aggregator's data is restored: report ids, collected versions and drawn "
-        "noise are kept.",
+        "Each aggregator adds discrete Laplace noise of the stated scale once for a version, from a secure "
+        "generator, and releases nothing else. No older copy of its report ids, versions and noise is "
+        "restored.",
     ),
     unchecked("device storage", "The device's ledger is durable, and no older copy of it is restored."),
     unchecked(
@@ -99,10 +101,10 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Stat
         limits=(
             "This library has no program yet that splits reports or adds them up: a deployment supplies it.",
             f"A user makes at most {reports}: more would each cost as much again.",
-            "Accuracy is not promised: a dishonest aggregator can falsify a sum.",
         ),
         notes=(
-            "A report is one bucket of weight one, so a forged report weighs as much as an honest one.",
+            "A report is one bucket of weight one, so a forged report weighs as much as an honest one. A "
+            "dishonest aggregator can falsify a sum: accuracy is not promised.",
             "This trust model is experimental. Protocols for it (VDAF, DAP) are drafts, and formats will "
             "change.",
         ),
@@ -118,15 +120,10 @@ def in_one_process(histogram: ReportHistogram, *, versions: int, status: Status)
     process = shown_to("the process that holds both aggregators", "every report")
     collected = protected_from("the collector and everyone else", "noisy sums and versions")
     split = {"two aggregators", "secret sharing", "aggregators' noise"}
-    one = unchecked(
-        "one process",
-        "One process holds both aggregators and is trusted, as a central server is. Nobody else reaches its "
-        "memory.",
-    )
     kept = (assumption for assumption in found.assumptions if assumption.name not in split)
     return replace(
         found,
         observers=(process, collected, found.observers[-1]),
-        assumptions=in_order((*kept, one)),
+        assumptions=in_order((*kept, SERVER_OUT_OF_REACH)),
         limits=("One process sees every report: this is no more than a central server.", *found.limits[1:]),
     )

@@ -10,6 +10,7 @@
 - `FeatureGPUCB`: GP-UCB without privacy on the features of the private policies.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `LocalCrowd`: a simulated local policy behind the calls of a central one.
+- `DistributedCrowd`: a simulated distributed policy behind the same calls.
 - `OpenExploreThenCommit`: explore-then-commit with almost no noise.
 - `CrudeTuning`, `GPUCBTuning`: settings that most users leave at their defaults.
 
@@ -21,6 +22,7 @@ from dpbandits.lab.baselines.arm_episodes import ArmEpisodes
 from dpbandits.lab.baselines.block_aggregation import BlockAggregation
 from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.crude import CrudeTuning
+from dpbandits.lab.baselines.distributed_crowd import DistributedCrowd
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB, GPUCBTuning
 from dpbandits.lab.baselines.linear_tree import LinearTree
@@ -34,6 +36,7 @@ __all__ = [
     "CellHistogram",
     "ConstantArm",
     "CrudeTuning",
+    "DistributedCrowd",
     "ExactGPUCB",
     "FeatureGPUCB",
     "GPUCBTuning",

@@ -40,12 +40,12 @@ from dpbandits._version import __version__
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.comparing.addresses import address_of
-from dpbandits.lab.comparing.rivals import NON_PRIVATE, RIVALS, Make, Rival, Trust
+from dpbandits.lab.comparing.rivals import NON_PRIVATE, PROMISES, RIVALS, Make, Rival, Trust
 from dpbandits.lab.evaluation.runner import BANNER, RunResult, on_cluster, run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import mean_and_error, share_kept
 from dpbandits.lab.study import Cell, Progress, Record, Row, Runs, run_cells
-from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.definitions import DistributedDP, JointDP, LocalDP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -351,7 +351,7 @@ def compare(
     worlds: Mapping[str, MakeWorld],
     policies: Sequence[str] | Mapping[str, Rival | Make],
     *,
-    promises: Sequence[float | JointDP | LocalDP] = (1.0,),
+    promises: Sequence[float | JointDP | LocalDP | DistributedDP] = (1.0,),
     people: Sequence[int | None] = (None,),
     reps: int = 5,
     seed: Seed = FIRST_REPORT_SEED,
@@ -401,7 +401,7 @@ def trials(
     worlds: Mapping[str, MakeWorld],
     policies: Sequence[str] | Mapping[str, Rival | Make],
     *,
-    promises: Sequence[float | JointDP | LocalDP],
+    promises: Sequence[float | JointDP | LocalDP | DistributedDP],
     people: Sequence[int | None],
 ) -> list[Trial]:
     """Return the cells of a comparison; see `compare`."""
@@ -472,14 +472,14 @@ def _without_promise(make: Callable[[Any, Seed], Any], world: Any, seed: Seed, _
     return make(world, seed)
 
 
-def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP]) -> list[Any]:
+def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP | DistributedDP]) -> list[Any]:
     """Return the guarantees with which a policy runs; [None] for a policy without protection."""
     if rival.trust == "none":
         return [None]
-    kind = LocalDP if rival.trust == "local" else JointDP
+    kind = PROMISES[rival.trust]
     found: list[Any] = []
     for promise in promises:
-        if isinstance(promise, JointDP | LocalDP):
+        if isinstance(promise, JointDP | LocalDP | DistributedDP):
             if isinstance(promise, kind):
                 found.append(promise)
         else:

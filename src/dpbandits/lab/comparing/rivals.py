@@ -10,11 +10,13 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.central import GPBandit
+from dpbandits.distributed import DistributedSpec
 from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import InvalidParameter, NothingToLearn
 from dpbandits.lab.baselines import (
     CellHistogram,
     ConstantArm,
+    DistributedCrowd,
     FeatureGPUCB,
     LocalCrowd,
     PrivateRidge,
@@ -22,12 +24,19 @@ from dpbandits.lab.baselines import (
 )
 from dpbandits.local import Spec
 from dpbandits.policy import Policy
-from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.definitions import DistributedDP, JointDP, LocalDP
 from dpbandits.privacy.noise import SimulatedNoise
 
-__all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "acted_by", "asked_by"]
+__all__ = ["NON_PRIVATE", "PROMISES", "RIVALS", "Rival", "Trust", "acted_by", "asked_by"]
 
-Trust = Literal["central", "local", "none"]
+Trust = Literal["central", "local", "distributed", "none"]
+
+PROMISES: Mapping[Trust, type[JointDP | LocalDP | DistributedDP]] = {
+    "central": JointDP,
+    "local": LocalDP,
+    "distributed": DistributedDP,
+}
+"""Class of the guarantees of each trust model."""
 
 NON_PRIVATE = "non-private"
 """Name of the policy whose uplift over random choice is the divisor of the retained uplift."""
@@ -47,18 +56,19 @@ class Rival:
     """A policy that you can pass to `compare`.
 
     Attributes:
-        trust: Trust model: "central", "local", or "none" for a policy without protection.
+        trust: Trust model: "central", "local", "distributed", or "none" for a policy without protection.
         make: Function that builds the policy, see `Make`. It must be picklable to run in other processes.
     """
 
     trust: Trust
     make: Make
 
-    def promise(self, epsilon: float, delta: float) -> JointDP | LocalDP | None:
+    def promise(self, epsilon: float, delta: float) -> JointDP | LocalDP | DistributedDP | None:
         """Return the guarantee with this epsilon in the policy's trust model; None without protection."""
         if self.trust == "none":
             return None
-        return LocalDP(epsilon=epsilon) if self.trust == "local" else JointDP(epsilon=epsilon, delta=delta)
+        kind = PROMISES[self.trust]
+        return JointDP(epsilon=epsilon, delta=delta) if kind is JointDP else kind(epsilon=epsilon)
 
 
 def asked_by(world: Any) -> dict[str, Any]:
@@ -107,6 +117,14 @@ def _local(learner: str | None, world: Any, seed: Seed, promise: LocalDP) -> Pol
     return LocalCrowd(spec=Spec(**asked, privacy=promise), horizon=horizon, seed=seed)
 
 
+def _distributed(world: Any, seed: Seed, promise: DistributedDP) -> Policy:
+    asked = asked_by(world)
+    if "domain" in asked:
+        raise InvalidParameter("distributed policies need a world of contexts and arms")
+    spec = DistributedSpec(**asked, privacy=promise, seed=seed)
+    return DistributedCrowd(spec=spec, horizon=spec.horizon, seed=seed)
+
+
 def _non_private(world: Any, seed: Seed, _promise: None) -> Policy:
     return FeatureGPUCB(**asked_by(world), update_growth=_UPDATE_GROWTH, seed=seed)
 
@@ -136,6 +154,7 @@ RIVALS: Mapping[str, Rival] = {
     "Spec smooth": Rival(trust="local", make=partial(_local, "smooth")),
     "Spec tree": Rival(trust="local", make=partial(_local, "tree")),
     "Spec eliminate": Rival(trust="local", make=partial(_local, "eliminate")),
+    "DistributedSpec": Rival(trust="distributed", make=_distributed),
     NON_PRIVATE: Rival(trust="none", make=_non_private),
     "uniform": Rival(trust="none", make=_uniform),
     "best fixed arm": Rival(trust="none", make=_constant),

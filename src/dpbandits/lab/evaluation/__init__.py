@@ -21,12 +21,14 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
 
 if TYPE_CHECKING:  # crowds import a local policy and everything that it needs
-    from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
+    from dpbandits.lab.evaluation.crowds import CrowdRewards, CrowdWorld, SimulationResult, simulate
+    from dpbandits.lab.evaluation.distributed_crowds import simulate_distributed
     from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, SourcePeople, simulate_transfer
 
 __all__ = [
     "BANNER",
     "FIRST_REPORT_SEED",
+    "CrowdRewards",
     "CrowdWorld",
     "Estimate",
     "PolicyValue",
@@ -44,6 +46,7 @@ __all__ = [
     "run",
     "share_kept",
     "simulate",
+    "simulate_distributed",
     "simulate_transfer",
     "summarise",
     "value_difference",
@@ -52,7 +55,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dpbandits.lab.evaluation.crowds": ["CrowdWorld", "SimulationResult", "simulate"],
+        "dpbandits.lab.evaluation.crowds": ["CrowdRewards", "CrowdWorld", "SimulationResult", "simulate"],
+        "dpbandits.lab.evaluation.distributed_crowds": ["simulate_distributed"],
         "dpbandits.lab.evaluation.transfer_crowds": ["SimulatedSource", "SourcePeople", "simulate_transfer"],
     },
 )

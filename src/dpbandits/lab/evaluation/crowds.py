@@ -33,6 +33,7 @@ from dpbandits.tables.device_menu import DeviceMenu
 
 __all__ = [
     "Crowd",
+    "CrowdRewards",
     "CrowdWorld",
     "SimulationResult",
     "answers",
@@ -122,30 +123,19 @@ def reported(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationResult:
-    """Result of one simulated crowd, with V versions of the policy and K arms.
+class CrowdRewards:
+    """Rewards of one simulated crowd, with V versions of the policy.
 
     Attributes:
         regret: Best mean reward minus the chosen arm's, summed over a version's users, shape (V,), in
             reward units.
         reward: Mean reward of the chosen arms, summed over a version's users, shape (V,).
         users: Number of users of each version, shape (V,).
-        anomaly: Anomaly statistic of all reports; see `Server.diagnostics`.
-        rule: Learning rule after the last version. It is no `BinLearner` for the learner `questions`.
-        bins: Number of bins at the end; for the learner `questions`, the cells of its last version.
-        snapshots: States at the requested times: users seen, splits, and the leading arm. This is the arm
-            with the largest weight in each leaf, or with the best mean in each grid cell.
-        shares: Probabilities of the arms at the P watched points in each version, shape (V, P, K).
     """
 
     regret: FloatArray
     reward: FloatArray
     users: IntArray
-    rule: BinLearner
-    bins: int
-    snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
-    shares: FloatArray | None = None
-    anomaly: float = 0.0
 
     @property
     def average_regret(self) -> float:
@@ -156,6 +146,26 @@ class SimulationResult:
     def average_reward(self) -> float:
         """Mean reward per user."""
         return float(self.reward.sum() / self.users.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationResult(CrowdRewards):
+    """Result of one simulated crowd, with V versions of the policy and K arms.
+
+    Attributes:
+        anomaly: Anomaly statistic of all reports; see `Server.diagnostics`.
+        rule: Learning rule after the last version. It is no `BinLearner` for the learner `questions`.
+        bins: Number of bins at the end; for the learner `questions`, the cells of its last version.
+        snapshots: States at the requested times: users seen, splits, and the leading arm. This is the arm
+            with the largest weight in each leaf, or with the best mean in each grid cell.
+        shares: Probabilities of the arms at the P watched points in each version, shape (V, P, K).
+    """
+
+    rule: BinLearner
+    bins: int
+    snapshots: tuple[tuple[int, tuple[int, ...], IntArray], ...] = ()
+    shares: FloatArray | None = None
+    anomaly: float = 0.0
 
 
 class CrowdOptions(TypedDict, total=False):

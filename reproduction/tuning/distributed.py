@@ -1,0 +1,82 @@
+"""How the constants of `dpbandits.distributed` were chosen: average regret on tuning worlds and tuning seeds.
+
+    python -m reproduction.tuning.distributed --out reproduction/results/distributed-tuning.json
+
+Each row changes one constant of `DistributedTuning`, or the number of cells relative to its default. Regret
+is averaged over the tuning worlds of `reproduction.local_worlds`, for two numbers of users, on seeds from 0.
+About 7 CPU minutes.
+"""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits.distributed import DistributedSpec, DistributedTuning
+from dpbandits.lab.evaluation import simulate_distributed
+from dpbandits.lab.evaluation.summary import mean_and_error
+from reproduction.local_worlds import TUNING_WORLDS, world
+
+SETTINGS = ((40_000, 1.0), (4_000, 1.0))
+"""Numbers of users, and epsilons."""
+
+CHOICES: tuple[dict[str, Any], ...] = (
+    {},
+    {"cells": 0.5},
+    {"cells": 2.0},
+    {"first": 0.01},
+    {"first": 0.04},
+    {"growth": 1.25},
+    {"growth": 2.0},
+    {"temperature": 0.1},
+    {"temperature": 1.2},
+)
+"""Changes from the defaults; `cells` is a factor."""
+
+
+def regret(name: str, people: int, epsilon: float, seed: int, choice: dict[str, Any]) -> float:
+    """Return the average regret of one simulated crowd."""
+    place = world(name)
+    spec = DistributedSpec(
+        contexts=dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(place.dim)}),
+        arms=range(place.n_arms),
+        privacy=dpb.DistributedDP(epsilon=epsilon),
+        horizon=people,
+        seed=seed,
+    )
+    own = dict(choice)
+    if "cells" in own:
+        own["cells"] = max(8, round(own["cells"] * spec.grid.size))
+    spec = replace(spec, tuning=DistributedTuning(**own))
+    return simulate_distributed(spec, place, n_users=people, seed=seed).average_regret
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    rows = []
+    for choice in CHOICES:
+        row: dict[str, Any] = {"choice": choice, "reps": options.reps}
+        for people, epsilon in SETTINGS:
+            # one mean over the worlds for every seed, so that the error is over seeds
+            found = [
+                np.mean([regret(name, people, epsilon, seed, choice) for name in TUNING_WORLDS])
+                for seed in range(options.reps)
+            ]
+            mean, error = mean_and_error(np.array(found))
+            row[f"{people} at {epsilon:g}"] = {"regret": mean, "error": error}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
