@@ -571,6 +571,7 @@ ELSEWHERE = {
         "central.logged.sums.WEIGHT_BITS",
         "central.logged.plan.PRIME",
         "central.logged.plan.UNITS",
+        "central.logged.rows.LARGEST_WEIGHT",
         "central.logged.sums.MOST_ROUNDS",
         "central.logged.sums.MOST_ROWS",
         "central.logged.sums.MOST_CELLS",

@@ -154,7 +154,7 @@ class ActionTableRelease(TableRelease):
     @cached_property
     def even(self) -> FloatArray:
         """Shares (K,) of the actions if they are drawn evenly."""
-        return self.actions.even_shares(between=self._between)
+        return self.actions.even_shares(between=self.between)
 
     def weight_units(self, groups: int) -> int:
         """Return the largest entry V of a row in the table of weights, 0 if all weights are one."""
@@ -163,7 +163,7 @@ class ActionTableRelease(TableRelease):
         return _UNITS * min(groups, WEIGHT_SHARE) // WEIGHT_SHARE
 
     @property
-    def _between(self) -> bool:
+    def between(self) -> bool:
         """True if logged numbers may lie between steps."""
         return self.logged in ("numbers", "densities")
 
@@ -174,7 +174,7 @@ class ActionTableRelease(TableRelease):
 
     def codes(self, arms: Any) -> IntArray:
         """Return the codes (n,) of logged actions, -1 for an action that cannot be read."""
-        return self.actions.located(arms, between=self._between)
+        return self.actions.located(arms, between=self.between)
 
     def check_weights(self, *, given: bool) -> None:
         """Raise InvalidData if propensities are given, or not given, contrary to `logged`."""

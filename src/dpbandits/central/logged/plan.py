@@ -172,21 +172,25 @@ class SumsPlan:
         return tuple(self._tables())
 
     def _tables(self) -> Iterator[SumTable]:
-        stride, rows = sum(map(self.cells, self.rewards)), max(self.row_of) + 1
-        start = 0
+        stride, start = sum(map(self.cells, self.rewards)), 0
         for columns in self.rewards:
             yield SumTable("reward", start, "row", stride, columns)
             start += self.cells(columns)
-        end = rows * stride
+        rewards, weights = self.regions
         if self.alone:
-            yield SumTable("reward", end, "arm")
-            end += self.n_arms
+            yield SumTable("reward", rewards - self.n_arms, "arm")
         if self.weight_units:
-            yield SumTable("weight", end, "row")
-            end += rows
+            yield SumTable("weight", rewards, "row")
         for columns in self.counts:
-            yield SumTable("count", end, columns=columns)
-            end += self.cells(columns)
+            yield SumTable("count", weights, columns=columns)
+            weights += self.cells(columns)
+
+    @property
+    def regions(self) -> tuple[int, int]:
+        """First entry after those of rewards, and first entry after those of weights. Counts come last."""
+        rows, stride = max(self.row_of) + 1, sum(map(self.cells, self.rewards))
+        rewards = rows * stride + self.alone * self.n_arms
+        return rewards, rewards + rows * (self.weight_units > 0)
 
     def cells(self, columns: tuple[int, ...]) -> int:
         """Return the number of cells of a table over these columns."""

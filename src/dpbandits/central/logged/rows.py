@@ -44,6 +44,9 @@ _KIND = "central.ExploreThenCommit.shard"
 _USER_NAMES = {"salt": "salt", "users": "user_digests", "taken": "user_rows"}
 _PART_BYTES = 8
 
+LARGEST_WEIGHT = 2.0**80
+"""Largest weight of a row; a larger one counts as this. Rewards are clipped long before."""
+
 ROWS_AT_ONCE = 4096
 """Number of rows whose entries are computed and added together."""
 
@@ -172,9 +175,8 @@ class RowRules(ABC):
             scaled: FloatArray = (values - self.reference) / self.bound
             weights = np.ones(count)
             if propensities is not None:
-                weights = self._clipped(even / chances)
-                # avoids NaN: a weight may be as large as float64 allows, and zero times it is zero
-                scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
+                weights = self._clipped(np.minimum(even / chances, LARGEST_WEIGHT))
+                scaled = np.where(weights == 0.0, 0.0, scaled * weights)
         scaled, weights = np.where(readable, scaled, 0.0), np.where(readable, weights, 0.0)
         return action_cells, scaled, np.asarray(readable), weights
 

@@ -270,6 +270,11 @@ class TableRelease:
         """Return the codes (n,) of logged arms, -1 for an unknown one."""
         return self.menu.cells(arms)
 
+    @property
+    def between(self) -> bool:
+        """True if logged numbers may lie between the steps of a grid of actions."""
+        return False
+
     def check_weights(self, *, given: bool) -> None:
         """Raise InvalidData if propensities are given, or not given, contrary to what is declared."""
 
@@ -823,17 +828,21 @@ class TableRules(RowRules):
         chosen, scaled, valued, weights = self.weighted(len(points), actions, rewards, propensities)
         levels = self.tables.levels(np.where(known[:, None], points, 0.0))
         readable: BoolArray = np.asarray(valued & known)
-        share = self.tables.weight_units(len(self.tables.design.groups)) / _UNITS / self._largest
-        added = np.where(readable[:, None], np.column_stack([scaled, share * weights, readable]), 0.0)
+        added = np.where(readable[:, None], np.column_stack([scaled, self.share * weights, readable]), 0.0)
         return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable
 
     @property
-    def _largest(self) -> float:
+    def share(self) -> float:
+        """Entry in the table of weights, as a share of U, of a row of weight one."""
+        return self.tables.weight_units(len(self.tables.design.groups)) / _UNITS / self.largest
+
+    @property
+    def largest(self) -> float:
         """Weight of a row at which the largest |reward - reference| reaches the bound."""
         return self.bound / reference_of(self.reference, self.reward_range)[1]
 
     def _clipped(self, weights: FloatArray) -> FloatArray:
-        return np.minimum(weights, self._largest) if self.tables.n_weighed else weights
+        return np.minimum(weights, self.largest) if self.tables.n_weighed else weights
 
     def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
         return self.tables.even_propensity(cells)

@@ -1,0 +1,337 @@
+"""Integer tables of a log, added up by an engine where the data is.
+
+One SELECT statement does all of it, so that an engine with snapshots reads one snapshot. Its layers are:
+
+1. Cells become a user id, levels, a code of the arm, a reward and a propensity (`dpbandits.tables.sql`).
+2. These become the digits of a coded row, and its words. Rows without a user id are left out.
+3. At most k rows of a user are kept, in the keyed order of `dpbandits.central.logged.plan`.
+4. The kept rows are grouped by the entries of every table.
+
+The engine returns one row of integers for each entry that is not empty, and nothing else. They equal those of
+`SumsPlan.summed`. Every operation on doubles is rounded once, in the order of `RowRules.weighted`. Quotients
+and products that could overflow or underflow are replaced first, by what NumPy's rule makes of them. So no
+row makes the statement fail: whether a query fails would be a bit about a row.
+
+The text of the statement holds public numbers and the key of the order, on whose secrecy no promise rests.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dpbandits._cells import MISSING
+from dpbandits._typing import IntArray
+from dpbandits.central.logged.plan import PRIME, UNITS, CodedRows, OrderKey, SumsPlan, SumTable
+from dpbandits.central.logged.rows import LARGEST_WEIGHT
+from dpbandits.central.logged.tables import TableRules
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.tables.columns import Range
+from dpbandits.tables.sql.cells import FARTHEST, Reading, SqlCell, layers_of, number_reading
+from dpbandits.tables.sql.dialects import ENGINES, SqlEngine, double, layered
+from dpbandits.tables.sql.ids import id_reading
+from dpbandits.tables.sql.levels import SqlLevels
+
+if TYPE_CHECKING:
+    from dpbandits.central.logged.logged_table import LogColumns
+    from dpbandits.tables.warehouse.source import Source
+
+__all__ = ["statement", "summed_by"]
+
+_TINY, _SMALL = 2.0**-800, 2.0**200
+"""Rewards below the first number, in bounds, count zero. So do weights below one over the second."""
+
+_SPREAD = 2.0**40
+"""Largest ratio between the largest distance of a reward from the reference and the bound, or the inverse."""
+
+_LOW = 2.0**-100
+"""Distances from the low end of a range below this share of it are in the first level."""
+
+_DENSEST = 1e11
+"""Largest density of even draws, times that ratio: larger densities in a row are not told apart."""
+
+_HALF = 2**31
+
+
+class _Words(NamedTuple):
+    """Templates in which dialects differ: rounding to even, and the quotient of integers of at least 0."""
+
+    rounded: str
+    over: str
+
+
+_WORDS = {
+    "duckdb": _Words("round_even({}, 0)", "{} // {}"),
+    "postgres": _Words("round({})", "{} / {}"),
+    "spark": _Words("rint({})", "{} div {}"),
+}
+
+
+def summed_by(
+    source: "Source", plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, key: bytes
+) -> IntArray:
+    """Return the entries (size,) of all tables, as `SumsPlan.summed` does, from the rows of a source.
+
+    Args:
+        source: Table with the rows.
+        plan: Tables that are needed.
+        rules: Rules that read rows.
+        columns: Roles of the columns.
+        clip: True to clip rewards to their range.
+        key: Secret of the order in which a user's rows count.
+
+    Raises:
+        InvalidData: The table lacks a column.
+        InvalidParameter: A column has a type, or a description, that is not read in an engine.
+        DataUnavailable: The engine failed, or returned impossible sums.
+    """
+    text = statement(source, plan, rules, columns, clip=clip, key=key)
+    found = source.query(text, told="learning")
+    places, counts = found["place"], found["counted"]
+    whole = len(np.unique(places)) == len(places) and bool(((places >= 0) & (places < plan.size)).all())
+    whole &= bool((np.abs(found["rewards"]) <= UNITS * counts).all())
+    whole &= bool(((found["weights"] >= 0) & (found["weights"] <= plan.weight_units * counts)).all())
+    if not whole:
+        raise DataUnavailable("the engine returned impossible sums: nothing was released")
+    added = np.zeros((3, plan.size), dtype=np.int64)
+    added[:, places] = found["rewards"], found["weights"], counts
+    return _folded(plan, *added)
+
+
+def _asked(plan: SumsPlan) -> list[SumTable]:
+    """Return the tables that the engine groups by; all others are their marginals."""
+    found = [table for table in plan.tables if table.adds == "reward"]
+    for table in sorted(plan.tables, key=lambda one: -len(one.columns)):
+        if table.adds == "count" and not any(set(table.columns) <= set(one.columns) for one in found):
+            found.append(table)
+    return found
+
+
+def _folded(plan: SumsPlan, rewards: IntArray, weights: IntArray, counts: IntArray) -> IntArray:
+    """Return the entries (size,) of all tables from the sums and counts (size,) of those in `_asked`."""
+    asked, found = _asked(plan), np.zeros(plan.size, dtype=np.int64)
+    found[: plan.regions[0]] = rewards[: plan.regions[0]]
+    for table in plan.tables:
+        if table.adds == "reward":
+            continue
+        whole = next(one for one in asked if one.by != "arm" and set(table.columns) <= set(one.columns))
+        rows = max(plan.row_of) + 1 if whole.by else 1
+        shape = [rows, *(plan.sizes[column] for column in whole.columns)]
+        entries = whole.start + np.arange(rows)[:, None] * whole.stride + np.arange(plan.cells(whole.columns))
+        if table.adds == "weight":
+            own = weights[entries].sum(axis=1)
+        else:
+            others = [axis for axis, column in enumerate(whole.columns, 1) if column not in table.columns]
+            own = UNITS * counts[entries].reshape(shape).sum(axis=(0, *others)).ravel()
+        found[table.start : table.start + len(own)] = own
+    return found
+
+
+def statement(
+    source: "Source", plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, key: bytes
+) -> str:
+    """Return the statement of `summed_by`. The arguments and errors are the same."""
+    engine, types = ENGINES[source.dialect], source.columns()
+    missing = [name for name in columns.kinds if name not in types]
+    if missing:
+        raise InvalidData(f"the table lacks the declared columns {missing}")
+
+    def cell(name: str, place: str) -> SqlCell:
+        return SqlCell(engine, name, place, types[name])
+
+    readings = _contexts(plan, rules, columns, cell) | _arms(rules, columns, cell)
+    span = rules.reward_range
+    readings["dpb_reward"] = number_reading(cell(columns.reward, "r"), (span.low, span.high))
+    if columns.propensity is not None:
+        readings["dpb_chance"] = number_reading(cell(columns.propensity, "p"))
+    if columns.user is not None:
+        readings["dpb_id"] = id_reading(cell(columns.user, "u"))
+    digits = _digits(plan, rules, columns, clip=clip, rounded=_WORDS[source.dialect].rounded)
+    read = layered(source.relation, layers_of(readings) + digits)
+    words = [f"dpb_word{place}" for place in range(len(plan.words))]
+    kept = ", ".join(words)
+    packed = ", ".join(f"{one} AS {name}" for one, name in zip(_words(plan), words, strict=True))
+    if plan.rows_per_user is None:
+        rows = f"(SELECT {packed}\nFROM (\n{read}\n) AS dpb_read)"
+        return _grouped(engine, plan, rows)
+    coded = f"SELECT dpb_id, {packed}\nFROM (\n{read}\n) AS dpb_read\nWHERE dpb_id IS NOT NULL"
+    same, order = ", ".join(["dpb_id", *words]), _order(words, OrderKey.of(key), engine)
+    # Most users have few rows, which need no order. The coded rows are held, so that all parts see the same.
+    many = "(SELECT 1 FROM dpb_many WHERE dpb_many.dpb_id = dpb_coded.dpb_id)"
+    rows = (
+        f"(SELECT {kept} FROM dpb_coded WHERE NOT EXISTS {many}\nUNION ALL\nSELECT {kept} FROM (\n"
+        f"SELECT {kept}, row_number() OVER (PARTITION BY dpb_id ORDER BY dpb_h, {kept}, dpb_m) AS dpb_rank\n"
+        f"FROM (SELECT *, {order[1]} AS dpb_h FROM (SELECT *, {order[0]} AS dpb_x\n"
+        f"FROM (SELECT *, row_number() OVER (PARTITION BY {same}) AS dpb_m\n"
+        f"FROM dpb_coded WHERE EXISTS {many}) AS dpb_numbered) AS dpb_mixed) AS dpb_hashed\n"
+        f") AS dpb_ranked WHERE dpb_rank <= {plan.rows_per_user})"
+    )
+    return (
+        f"WITH dpb_coded AS MATERIALIZED (\n{coded}\n), dpb_many AS MATERIALIZED (\n"
+        f"SELECT dpb_id FROM dpb_coded GROUP BY dpb_id HAVING count(*) > {plan.rows_per_user}\n)\n"
+        f"{_grouped(engine, plan, rows)}"
+    )
+
+
+Cells = Callable[[str, str], SqlCell]
+
+
+def _contexts(plan: SumsPlan, rules: TableRules, columns: "LogColumns", cell: Cells) -> dict[str, Reading]:
+    """Return the readings of the levels of all columns of contexts."""
+    menu = rules.tables.menu
+    ordered = rules.tables.base.effects.ordered
+    if len(ordered) != len(columns.contexts):
+        raise InvalidParameter("contexts: columns of dates and cycles are not read in an engine")
+    found = {}
+    for j, (name, column) in enumerate(menu.contexts.columns.items()):
+        held, size = cell(name, f"c{j}"), plan.sizes[j]
+        if isinstance(column, Range):
+            found[f"dpb_l{j}"] = _ranged(held, column, size)
+        else:
+            found[f"dpb_l{j}"] = SqlLevels.of(column, range(1, size), name).reading(held)
+    return found
+
+
+def _ranged(cell: SqlCell, column: Range, size: int) -> Reading:
+    """Return the reading of a number as one of `size` equal levels of its range, as NumPy computes it."""
+    number, low, high = cell.number, double(column.low), double(column.high)
+    SqlLevels.of(column, [], cell.name)  # checks the bounds
+    last = str(size - 1)
+    below, above = ("0", last) if column.clip else ("NULL", "NULL")
+    missing = "NULL" if column.missing is None else str(_level(column, column.missing, size))
+    share = f"({number} - {low}) / {double(column.span)}"
+    return cell.reading(
+        f"CASE WHEN {cell.missing(MISSING | {'+nan'})} THEN {missing} "
+        f"WHEN {number} IS NULL OR abs({number}) > {double(FARTHEST)} THEN NULL "
+        f"WHEN {number} < {low} THEN {below} WHEN {number} > {high} THEN {above} "
+        f"WHEN {number} - {low} < {double(column.span * _LOW)} THEN 0 "
+        f"ELSE least(CAST(floor({share} * {double(size)}) AS bigint), {last}) END"
+    )
+
+
+def _level(column: Range, number: float, size: int) -> int:
+    return min(math.floor((number - column.low) / (column.high - column.low) * size), size - 1)
+
+
+def _arms(rules: TableRules, columns: "LogColumns", cell: Cells) -> dict[str, Reading]:
+    """Return the readings of the arm, or of the steps of a grid of actions."""
+    menu = rules.tables.menu
+    if menu.actions is None:
+        name = str(columns.action)
+        return {"dpb_arm": SqlLevels.of_arms(menu.arms, name).reading(cell(name, "a"))}
+    steps = SqlLevels.of_actions(menu.actions, between=rules.tables.between)
+    return {
+        f"dpb_a{i}": levels.reading(cell(name, f"a{i}")) for i, (name, levels) in enumerate(steps.items())
+    }
+
+
+def _digits(
+    plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, rounded: str
+) -> list[list[str]]:
+    """Return layers with the code of the arm, the mark of reading, y and w, from the readings.
+
+    Args:
+        plan, rules, columns, clip: See `summed_by`.
+        rounded: Template of rounding, to even where two integers are equally near.
+    """
+    span, actions = rules.reward_range, rules.tables.menu.actions
+    farthest = max(span.high - rules.reference, rules.reference - span.low) / rules.bound
+    even, most = map(float, rules.tables.even_propensity(np.zeros(1, dtype=np.int64)))
+    if not 1.0 / _SPREAD <= farthest <= _SPREAD or not even * farthest <= _DENSEST:
+        raise InvalidParameter("bound, or ranges of actions: too small or too large to be read in an engine")
+    arm, first = "dpb_arm", []
+    if actions is not None:
+        arm = "dpb_a0"
+        for i, size in enumerate(actions.sizes[1:], 1):
+            arm = f"({arm}) * {size} + dpb_a{i}"
+        first.append(f"{arm} AS dpb_arm")
+    low, high = double(span.low), double(span.high)
+    inside = "dpb_reward IS NOT NULL" if clip else f"dpb_reward >= {low} AND dpb_reward <= {high}"
+    known = " + ".join([f"dpb_l{j}" for j in range(len(plan.sizes))] + [arm])  # NULL if one is
+    marks = [f"({known}) IS NOT NULL", inside]
+    first.append(f"least(greatest(dpb_reward, {low}), {high}) - {double(rules.reference)} AS dpb_off")
+    if columns.propensity is not None:
+        marks.append(f"dpb_chance > 0e0 AND dpb_chance <= {double(most)}")
+        weight = (
+            f"CASE WHEN dpb_chance > 0e0 THEN CASE WHEN dpb_chance < {double(even / LARGEST_WEIGHT)} "
+            f"THEN {double(LARGEST_WEIGHT)} WHEN dpb_chance > {double(even * _SMALL)} THEN 0e0 "
+            f"ELSE {double(even)} / dpb_chance END END"
+        )
+        first.append(f"{_least(weight, rules.largest) if plan.weight_units else weight} AS dpb_weight")
+    first.append(f"CASE WHEN {' AND '.join(marks)} THEN 1 ELSE 0 END AS dpb_read")
+    scaled = (
+        f"CASE WHEN abs(dpb_off) < {double(rules.bound * _TINY)} THEN 0e0 "
+        f"ELSE dpb_off / {double(rules.bound)} END{' * dpb_weight' if columns.propensity is not None else ''}"
+    )
+
+    def whole(value: str) -> str:
+        clipped = f"{_least(f'greatest({value}, -1e0)', 1.0)} * {double(UNITS)}"
+        return f"CASE WHEN dpb_read = 1 THEN CAST({rounded.format(clipped)} AS bigint) ELSE 0 END"
+
+    second = [f"{whole(scaled)} AS dpb_y"]
+    if plan.weight_units:
+        second.append(f"{whole(f'{double(rules.share)} * dpb_weight')} AS dpb_v")
+    return [first, second]
+
+
+def _least(value: str, most: float) -> str:
+    return f"least({value}, {double(most)})"
+
+
+def _words(plan: SumsPlan) -> list[str]:
+    """Return the expressions of a row's words, from its digits."""
+    levels = [f"dpb_l{j}" for j in range(len(plan.sizes))]
+    digits = ["dpb_arm", *levels, f"dpb_y + {UNITS}", "dpb_v" if plan.weight_units else "0", "1"]
+    zero = np.zeros(1, dtype=np.int64)
+    unread = plan.packed(CodedRows(zero, np.zeros((1, len(levels)), np.int64), zero, zero, zero != 0))[0]
+    found = []
+    for own, otherwise in zip(plan.words, unread.tolist(), strict=True):
+        word = "CAST(0 AS bigint)"
+        for digit in own:
+            word = f"({word} * {plan.radices[digit]} + {digits[digit]})"
+        found.append(f"CASE WHEN dpb_read = 1 THEN {word} ELSE {otherwise} END")
+    return found
+
+
+def _order(words: Sequence[str], key: OrderKey, engine: SqlEngine) -> tuple[str, str]:
+    """Return the expressions of x from words and m, and of h from x; see `OrderKey.hashed`."""
+    found = f"CAST({key.b} AS bigint)"
+    for word in words:
+        for half in (_WORDS[engine.dialect].over.format(word, _HALF), f"{word} % {_HALF}"):
+            found = f"({found} * {key.a} + {half}) % {PRIME}"
+    x = f"({found} * {key.a} % {PRIME} + dpb_m % {PRIME} * {key.c}) % {PRIME}"
+    return x, f"dpb_x * dpb_x % {PRIME} * dpb_x % {PRIME}"
+
+
+def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
+    """Return the statement that adds up the words of rows by the entries of all tables."""
+    over, radices = _WORDS[engine.dialect].over, plan.radices
+    names = ["dpb_arm", *(f"dpb_l{j}" for j in range(len(plan.sizes))), "dpb_y", "dpb_v", "dpb_read"]
+    digits = []
+    for word, own in enumerate(plan.words):
+        for at, digit in enumerate(own):
+            below = math.prod(radices[one] for one in own[at + 1 :])
+            value = f"{over.format(f'dpb_word{word}', below)} % {radices[digit]}"
+            digits.append(f"{value}{f' - {UNITS}' if names[digit] == 'dpb_y' else ''} AS {names[digit]}")
+    if plan.row_of == tuple(range(plan.n_arms)):
+        row = "dpb_arm"
+    else:
+        row = f"{engine.array.format(','.join(map(str, plan.row_of)), 'bigint')}[dpb_arm + 1]"
+    by, entries = {"arm": "dpb_arm", "row": row, None: "0"}, []
+    for number, table in enumerate(_asked(plan)):
+        cell = "0"
+        for column in table.columns:
+            cell = f"({cell} * {plan.sizes[column]} + dpb_l{column})"
+        entries.append(
+            f"CAST({table.start} + {by[table.by]} * {table.stride} + {cell} AS bigint) AS dpb_e{number}"
+        )
+    places = [f"dpb_e{number}" for number in range(len(entries))]
+    return (
+        f"SELECT coalesce({', '.join(places)}) AS place, CAST(sum(dpb_y) AS bigint) AS rewards, "
+        f"CAST(sum(dpb_v) AS bigint) AS weights, CAST(count(*) AS bigint) AS counted\n"
+        f"FROM (SELECT {', '.join(entries)}, dpb_y, dpb_v\n"
+        f"FROM (SELECT {', '.join(digits)}\nFROM {rows} AS dpb_kept) AS dpb_unpacked\n"
+        f"WHERE dpb_read = 1) AS dpb_placed\n"
+        f"GROUP BY GROUPING SETS ({', '.join(f'({place})' for place in places)})"
+    )

@@ -1,0 +1,159 @@
+"""A log's integer tables from an engine are those of NumPy, whatever the cells hold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbandits.central import ExploreThenCommit, ExploreTuning
+from dpbandits.central.logged.engine import summed_by
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
+from dpbandits.central.logged.plan import SumsPlan
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.privacy import JointDP
+from dpbandits.tables import Actions, Categories, Ordered, Range, Schema
+from dpbandits.tables.sql.ids import id_in
+from dpbandits.tables.warehouse import source_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
+
+PEOPLE = Schema(
+    age=Range(18, 90, clip=True, missing=30),
+    income=Range(0, 1000),
+    region=Categories(["north", "south", "none"]),
+)
+OFFERS = ["mail", "call", "nothing"]
+KEY = b"k" * 32
+TWO = JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=2)
+HOSTILE = [
+    None, "", "NA", "nan", "NaN", "-nan", "1e999", "-1e999", "1,5", "0x1F", "1_000", "\uff15", "5", "05",
+    " 5 ", "5.0", "1e-320", "-0", "true", "False", "2024-05-31", "12:30", "inf", "Infinity", "much",
+    "\u200b5", "a'b", "18", "90", "89.99999999999999", "1000", "1000.0000000001", "0.1", "1e-5", "1E2",
+    "+7", ".5", "5.", "--5",
+]  # fmt: skip
+
+
+def hostile(rows, each=3, seed=3):
+    """A log with text cells of which a third are hostile, ids in several spellings, and one busy user."""
+    rng = np.random.default_rng(seed)
+
+    def spoilt(cells, share=0.3):
+        junk = np.array(HOSTILE, dtype=object)[rng.integers(0, len(HOSTILE), rows)]
+        return np.where(rng.random(rows) < share, junk, np.array([str(cell) for cell in cells], dtype=object))
+
+    numbers = np.arange(rows) // each
+    numbers[: rows // 10] = 0
+    spelled = np.array([[f"{i}", f" 0{i} ", f"{i}.0"][i % 3] for i in numbers], dtype=object)
+    spelled[::2] = np.array([str(i) for i in numbers[::2]], dtype=object)
+    return pd.DataFrame(
+        {
+            "age": spoilt(rng.integers(10, 100, rows)),
+            "income": spoilt(np.round(rng.random(rows) * 1100, 3)),
+            "region": spoilt(
+                np.array(["north", "south ", "NONE", "mars"], dtype=object)[rng.integers(0, 4, rows)]
+            ),
+            "offer": spoilt(np.array([*OFFERS, "fax"], dtype=object)[rng.integers(0, 4, rows)], 0.1),
+            "paid": spoilt(np.round(rng.random(rows), 4)),
+            "chance": spoilt(np.exp(-20 * rng.random(rows))),
+            "person": np.where(rng.random(rows) < 0.1, spoilt(numbers, 1.0), spelled),
+        },
+        dtype=object,
+    )
+
+
+def log_of(held, **more):
+    """The log as NumPy reads it, with ids by the rule of databases."""
+    told = {"action": "offer", "reward": "paid", "reward_range": (0, 1), "propensity": "chance"}
+    given = {"contexts": PEOPLE, "arms": OFFERS, "user": "person", "release": "marginals", **told} | more
+    if given["user"] is not None:
+        held = held.assign(person=[id_in(cell) for cell in held["person"]])
+    return LoggedTable.of_people(held, **given)
+
+
+def policy_for(promise, horizon, *, user_ids=True, bound=1.0, logged=None, **menu):
+    privacy = JointDP(
+        promise.epsilon, promise.delta, rounds_per_user=promise.rounds_per_user, user_ids=user_ids
+    )
+    return ExploreThenCommit(
+        contexts=PEOPLE, reward_range=(0, 1), horizon=horizon, privacy=privacy,
+        tuning=ExploreTuning(release="marginals", bound=bound, logged=logged), **menu or {"arms": OFFERS},
+    )  # fmt: skip
+
+
+def from_engine(source, policy, *, clip=False, **names):
+    told = {"action": "offer", "reward": "paid", "propensity": "chance", "user": "person"} | names
+    columns = LogColumns(contexts=PEOPLE.names, **told)
+    plan = SumsPlan.of(policy.calibration.release, user_ids=policy.user_ids)
+    return summed_by(source, plan, policy.unsafe_rules, columns, clip=clip, key=KEY)
+
+
+@pytest.mark.parametrize("k", [1, 2, 40])
+@pytest.mark.parametrize("clip", [False, True])
+def test_duckdb_adds_up_hostile_rows_as_numpy_does(k, clip):
+    held, promise = hostile(4000), JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=k)
+    expected = log_of(held, clip=clip).unsafe_sums(promise, horizon=4000, key=KEY, bound=1.0)
+    with source_of(held) as source:
+        found = from_engine(source, policy_for(promise, 4000), clip=clip)
+    np.testing.assert_array_equal(found, expected)
+    assert found.any()
+
+
+def test_without_users_every_row_counts():
+    held, one = hostile(1000), JointDP(epsilon=1.0, delta=1e-6)
+    expected = log_of(held, user=None).unsafe_sums(one, horizon=1000, key=KEY, bound=1.0)
+    with source_of(held) as source:
+        found = from_engine(source, policy_for(one, 1000, user_ids=False), user=None)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("logged", "weight"), [("densities", "density"), ("steps", None)])
+def test_a_grid_of_actions_is_read_in_an_engine(logged, weight):
+    rows, rng = 3000, np.random.default_rng(5)
+    held = hostile(rows).rename(columns={"chance": "density"})
+    held["price"] = np.where(rng.random(rows) < 0.2, held["age"], rng.integers(1, 6, rows).astype(str))
+    held["size"] = rng.choice(["1", "2.0", "5", "3"], rows)
+    actions = Actions(Schema(price=Range(1, 5, steps=5), size=Ordered([1, 2, 5])))
+    told = {"density": "density"} if weight else {"propensity": "uniform"}
+    log = log_of(held, arms=None, actions=actions, **{"action": None, "propensity": None} | told)
+    expected = log.unsafe_sums(TWO, horizon=rows, key=KEY, bound=2.0)
+    policy = policy_for(TWO, rows, bound=2.0, logged=logged, actions=actions)
+    with source_of(held) as source:
+        found = from_engine(source, policy, action=None, actions=("price", "size"), propensity=weight)
+    np.testing.assert_array_equal(found, expected)
+    assert found[: -len(found) // 2].any()
+
+
+def test_a_table_without_a_column_or_with_a_nested_one_is_refused_by_its_public_names():
+    held, policy = hostile(50), policy_for(TWO, 50)
+    with source_of(held.drop(columns="paid")) as source, pytest.raises(InvalidData, match="paid"):
+        from_engine(source, policy)
+    nested = held.assign(age=[[1]] * 50)
+    with source_of(nested) as source, pytest.raises(InvalidParameter, match="age"):
+        from_engine(source, policy)
+
+
+class Lying:
+    """A source whose engine returns more rewards than rows allow."""
+
+    def __init__(self, source, **changed):
+        self.source, self.changed = source, changed
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+    def query(self, sql, **told):
+        found = self.source.query(sql, **told)
+        return found | {name: change(found[name]) for name, change in self.changed.items()}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rewards": lambda sums: sums + 2**50},
+        {"weights": lambda sums: sums + 1},
+        {"place": lambda places: places * 0},
+        {"place": lambda places: places + 10**9},
+    ],
+)
+def test_impossible_sums_of_an_engine_are_refused(changed):
+    with source_of(hostile(50)) as source, pytest.raises(DataUnavailable, match="impossible"):
+        from_engine(Lying(source, **changed), policy_for(TWO, 50))
