@@ -3410,7 +3410,7 @@ MUTATIONS = (
         "the density of one logged row changes how all other rows are weighted",
         (
             "central/logged/rows.py",
-            "weights = self._clipped(even / chances)",
+            "weights = self._clipped(np.minimum(even / chances, LARGEST_WEIGHT))",
             "weights = self._clipped(even / chances / (even / chances).mean())",
         ),
         tests="tests/central/logged/test_logged_actions.py",
@@ -3581,8 +3581,8 @@ MUTATIONS = (
         "a row that cannot be read is counted among the people all the same",
         (
             "central/logged/tables.py",
-            "np.column_stack([scaled, share * weights, readable]), 0.0)",
-            "np.column_stack([scaled, share * weights, readable]), [0.0, 0.0, 1.0])",
+            "np.column_stack([scaled, self.share * weights, readable]), 0.0)",
+            "np.column_stack([scaled, self.share * weights, readable]), [0.0, 0.0, 1.0])",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
     ),

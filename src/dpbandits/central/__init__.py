@@ -10,6 +10,7 @@
 - `LoggedTable`: logged bandit data with contexts and arms, or the data that a TOML file describes.
 - `publish_once`: learns from a `LoggedTable` and returns a `PublishedTable`. It charges the privacy budget
   and draws noise only once, also if it is interrupted and run again.
+- `learn`: does the same where the data is: in Parquet or text files, or a database, which an engine reads.
 - `evaluate`: private values of published policies on another log, once, as `PrivateValues`.
 - `ContextLaw`: the distribution of contexts, and its source, for `ExploreThenCommit` and `LoggedTable`.
 - `Readout`, `Control`, `Stop`: private comparison of a `GPBandit` with a control group.
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from dpbandits.central.logged.calibration import ExpectedError
     from dpbandits.central.logged.contexts import ContextLaw
     from dpbandits.central.logged.evaluation import PrivateValue, PrivateValues
+    from dpbandits.central.logged.learning import learn
     from dpbandits.central.logged.logged_table import LoggedTable
     from dpbandits.central.logged.once import evaluate, publish_once
     from dpbandits.central.logged.policy import Answer, ExploreThenCommit, ExploreTuning
+    from dpbandits.central.logged.published_table import PublishedTable
     from dpbandits.central.logged.rows import Shard
     from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
     from dpbandits.central.readout.declared import Control, Readout, Stop
@@ -61,6 +64,7 @@ __all__ = [
     "default_blocks",
     "evaluate",
     "growing_blocks",
+    "learn",
     "publish_once",
     "uniform_decision_sets",
 ]
@@ -74,6 +78,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.logged.published_table": ("PublishedTable",),
         "dpbandits.central.logged.evaluation": ("PrivateValue", "PrivateValues"),
         "dpbandits.central.logged.once": ("evaluate", "publish_once"),
+        "dpbandits.central.logged.learning": ("learn",),
         "dpbandits.central.logged.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
         "dpbandits.central.logged.rows": ("Shard",),
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),

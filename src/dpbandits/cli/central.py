@@ -77,6 +77,18 @@ def learn(
         ),
     ],
     *,
+    where: Annotated[
+        str | None,
+        Option(
+            "--table",
+            help="Table that the TOML file describes, read where it is: a path or glob of files, or "
+            "duckdb:///FILE?table=NAME. Its rows are not loaded.",
+        ),
+    ] = None,
+    memory: Annotated[
+        float | None, Option(min=0.1, help="With --table: most memory of the engine, in GB.")
+    ] = None,
+    threads: Annotated[int | None, Option(min=1, help="With --table: threads of the engine.")] = None,
     schema: Annotated[
         Path | None,
         Option(
@@ -174,10 +186,11 @@ def learn(
     """Learn a policy privately from logged bandit data, publish it once, and print the guarantee."""
     from dpbandits._checks import one_of
     from dpbandits.central.logged.logged_table import LoggedTable
-    from dpbandits.central.logged.once import folder_of_run, publish_once
+    from dpbandits.central.logged.once import publish_once
     from dpbandits.central.logged.policy import ReleaseName
+    from dpbandits.models.features.people import LENGTHSCALE
     from dpbandits.privacy.definitions import JointDP
-    from dpbandits.tables.described import DescribedTable
+    from dpbandits.tables.described import DescribedTable, LoggedArm
 
     if ledger is not None and account is None:
         raise InvalidParameter("--ledger needs --account: name the account to charge")
@@ -218,6 +231,44 @@ def learn(
             )
         if one_row_per_user and promise.rounds_per_user != 1:
             raise InvalidParameter("--rows-per-user needs --user COLUMN: rows are counted by user")
+    if where is None and not (memory is None and threads is None):
+        raise InvalidParameter("--memory and --threads are for --table")
+    if where is not None:
+        from dpbandits.central.logged.learning import learn as learn_where_it_is
+
+        of_features = kind == "features" or uniform_contexts or lengthscale != LENGTHSCALE
+        if described is None or not isinstance(described.outcome, LoggedArm) or schema is not None:
+            raise InvalidParameter("--table needs a TOML file with the section [log] as its argument")
+        if of_features:
+            raise InvalidParameter(
+                "--table releases marginals: leave --release, --uniform-contexts and --lengthscale out"
+            )
+        _, paying = opened(ledger, account, budget, promise=promise)
+        outcome = described.outcome
+        _say(
+            learn_where_it_is(
+                where,
+                contexts=described.schema,
+                arms=None if outcome.actions is not None else outcome.arms,
+                actions=outcome.actions,
+                action=outcome.arm,
+                reward=outcome.reward,
+                reward_range=outcome.reward_range or (0, 1),
+                propensity=outcome.propensity,
+                density=outcome.density,
+                user=described.user,
+                clip=clip,
+                privacy=promise,
+                horizon=horizon,
+                bound=bound,
+                directory=out,
+                account=paying,
+                memory=None if memory is None else int(memory * 1e9),
+                threads=threads,
+            ),
+            out,
+        )
+        return
     # Progress counts the command's steps: progress by rows would show the private number of rows.
     with watched("learning", total=3) as moved:
         if described is not None:
@@ -247,6 +298,13 @@ def learn(
         )
     if log.arms_were_read:
         error_console().print(f"Warning: {ARMS_WERE_READ}", soft_wrap=True, markup=False)
+    _say(published, out)
+
+
+def _say(published: "PublishedTable", out: Path) -> None:
+    """Print the guarantee, and where the policy is."""
+    from dpbandits.central.logged.once import folder_of_run
+
     typer.echo(published.function.guarantee.explain())
     if known := getattr(published.function, "few_rows", None):
         typer.echo(

@@ -27,11 +27,12 @@ from dpbandits.central.logged.plan import PRIME, UNITS, CodedRows, OrderKey, Sum
 from dpbandits.central.logged.rows import LARGEST_WEIGHT
 from dpbandits.central.logged.tables import TableRules
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
-from dpbandits.tables.columns import Range
+from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.dates import Cycle
 from dpbandits.tables.sql.cells import FARTHEST, Reading, SqlCell, layers_of, number_reading
 from dpbandits.tables.sql.dialects import ENGINES, SqlEngine, double, layered
 from dpbandits.tables.sql.ids import id_reading
-from dpbandits.tables.sql.levels import SqlLevels
+from dpbandits.tables.sql.levels import SqlLevels, least
 
 if TYPE_CHECKING:
     from dpbandits.central.logged.logged_table import LogColumns
@@ -140,7 +141,7 @@ def statement(
     def cell(name: str, place: str) -> SqlCell:
         return SqlCell(engine, name, place, types[name])
 
-    readings = _contexts(plan, rules, columns, cell) | _arms(rules, columns, cell)
+    readings = _contexts(plan, rules, cell) | _arms(rules, columns, cell)
     span = rules.reward_range
     readings["dpb_reward"] = number_reading(cell(columns.reward, "r"), (span.low, span.high))
     if columns.propensity is not None:
@@ -177,20 +178,25 @@ def statement(
 Cells = Callable[[str, str], SqlCell]
 
 
-def _contexts(plan: SumsPlan, rules: TableRules, columns: "LogColumns", cell: Cells) -> dict[str, Reading]:
-    """Return the readings of the levels of all columns of contexts."""
-    menu = rules.tables.menu
-    ordered = rules.tables.base.effects.ordered
-    if len(ordered) != len(columns.contexts):
-        raise InvalidParameter("contexts: columns of dates and cycles are not read in an engine")
-    found = {}
-    for j, (name, column) in enumerate(menu.contexts.columns.items()):
-        held, size = cell(name, f"c{j}"), plan.sizes[j]
+def _contexts(plan: SumsPlan, rules: TableRules, cell: Cells) -> dict[str, Reading]:
+    """Return the readings of the levels of all coordinates of contexts."""
+    found: list[Reading] = []
+    for name, column in rules.tables.menu.contexts.columns.items():
+        held, size = cell(name, f"c{len(found)}"), plan.sizes[len(found)]
+        shares = [_share(size, level) for level in range(1, size)]
         if isinstance(column, Range):
-            found[f"dpb_l{j}"] = _ranged(held, column, size)
+            found.append(_ranged(held, column, size))
+        elif isinstance(column, Cycle):
+            found += [levels.reading(held) for levels in SqlLevels.of_cycle(column, [shares, shares], name)]
         else:
-            found[f"dpb_l{j}"] = SqlLevels.of(column, range(1, size), name).reading(held)
-    return found
+            edges = range(1, size) if isinstance(column, Categories) else shares
+            found.append(SqlLevels.of(column, edges, name).reading(held))
+    return {f"dpb_l{j}": reading for j, reading in enumerate(found)}
+
+
+def _share(size: int, level: int) -> float:
+    """Return the first share of a range in a level, of `size` equal ones."""
+    return least(lambda share: share * size >= level, 0.0, 1.0)
 
 
 def _ranged(cell: SqlCell, column: Range, size: int) -> Reading:

@@ -72,6 +72,8 @@ __all__ = [
     "LogColumns",
     "LoggedTable",
     "cost_of_publishing",
+    "roles_of",
+    "tables_policy",
 ]
 
 HISTOGRAM_SHARE = 0.2
@@ -281,7 +283,7 @@ class LoggedTable:
         if menu is None:
             raise InvalidParameter("contexts: expected Schema(age=Range(18, 90)), beside arms= or actions=")
         held = read_table(table)
-        columns, logged = _columns_of(
+        columns, logged = roles_of(
             menu, action=action, reward=reward, propensity=propensity, density=density, user=user
         )
         if logged is not None and "uniform" in held.names:
@@ -339,7 +341,7 @@ class LoggedTable:
                 actions=outcome.actions,
                 reward_range=span,
             )
-            columns, logged = _columns_of(
+            columns, logged = roles_of(
                 menu,
                 action=outcome.arm,
                 reward=outcome.reward,
@@ -666,22 +668,8 @@ class LoggedTable:
         privacy = replace(privacy, user_ids=self.columns.user is not None)
         release = self.covered(privacy)
         if self.menu is not None and release == "marginals":
-            weighted = self.columns.propensity is not None
-            widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
-            return ExploreThenCommit(
-                contexts=self.menu.contexts,
-                arms=None if self.menu.actions is not None else self.menu.products or self.menu.arms.labels,
-                actions=self.menu.actions,
-                reward_range=self.reward_range,
-                horizon=horizon,
-                privacy=privacy,
-                tuning=ExploreTuning(
-                    release="marginals",
-                    bound=WEIGHTED_BOUND * widest
-                    if bound is None and weighted and not self.logged
-                    else bound,
-                    logged=self.logged,
-                ),
+            return tables_policy(
+                self.menu, self.columns, self.reward_range, self.logged, privacy, horizon=horizon, bound=bound
             )
         if contexts is None:
             contexts = self.context_cells
@@ -696,7 +684,36 @@ class LoggedTable:
         )
 
 
-def _columns_of(
+def tables_policy(
+    menu: Menu,
+    columns: LogColumns,
+    reward_range: Bounds,
+    logged: Logged | None,
+    privacy: JointDP,
+    *,
+    horizon: int,
+    bound: float | None,
+) -> ExploreThenCommit:
+    """Return the policy that releases marginal tables of a log.
+
+    Args:
+        menu, columns, reward_range, logged: See `LoggedTable`.
+        privacy, horizon, bound: See `LoggedTable.publish`.
+    """
+    if bound is None and columns.propensity is not None and not logged:
+        bound = WEIGHTED_BOUND * (reward_range[1] - reward_range[0]) / 2.0
+    return ExploreThenCommit(
+        contexts=menu.contexts,
+        arms=None if menu.actions is not None else menu.products or menu.arms.labels,
+        actions=menu.actions,
+        reward_range=reward_range,
+        horizon=horizon,
+        privacy=replace(privacy, user_ids=columns.user is not None),
+        tuning=ExploreTuning(release="marginals", bound=bound, logged=logged),
+    )
+
+
+def roles_of(
     menu: Menu,
     *,
     action: str | None,

@@ -1,0 +1,184 @@
+"""`learn`: publish a policy once from logged data that stays where it is.
+
+The steps are those of `dpbandits.central.logged.once`. The order is: the run's key is written, the account is
+charged, the engine adds up integer tables, noise is drawn, and the files are written. An engine that fails,
+or a process that is killed, has released nothing after the charge. A repetition continues the same run under
+the same charge. The table may have changed in between: a run makes one release, of the table as it then is,
+and the charge covers one release of any table. So the table is not compared, only its address is.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike, fspath
+from typing import Any
+from urllib.parse import urlsplit
+
+from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits.budget import Account, cost_of_guarantee
+from dpbandits.central.logged.action_tables import Logged
+from dpbandits.central.logged.engine import statement, summed_by
+from dpbandits.central.logged.logged_table import Bounds, LogColumns, roles_of, tables_policy
+from dpbandits.central.logged.once import Work, released_once
+from dpbandits.central.logged.people import people_menu
+from dpbandits.central.logged.plan import SumsPlan
+from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.published_table import PublishedTable
+from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.domains import Arms, RewardRange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.tables import Actions, Products, Schema
+from dpbandits.tables.columns import Column
+from dpbandits.tables.menu import Menu
+from dpbandits.tables.warehouse import Source, source_of
+
+__all__ = ["learn"]
+
+
+@worded
+def learn(
+    source: object,
+    *,
+    contexts: Schema,
+    arms: Sequence[Label] | Arms | Products | None = None,
+    actions: Actions | Schema | Column | None = None,
+    action: str | None = None,
+    reward: str,
+    reward_range: RewardRange | Bounds,
+    propensity: str | None = None,
+    density: str | None = None,
+    user: str | None = None,
+    clip: bool = False,
+    privacy: JointDP,
+    horizon: int,
+    bound: float | None = None,
+    directory: str | PathLike[str],
+    account: Account | None = None,
+    memory: int | None = None,
+    threads: int | None = None,
+) -> PublishedTable:
+    """Learn a policy from a table that an engine reads, and publish it once to a folder.
+
+    The policy is that of `publish_once` with `LoggedTable.of_people(release="marginals")`, but no row is
+    loaded here: an engine adds up integer tables. A cell that cannot be read is no error; its row counts
+    zero. All rows count, at most `privacy.rounds_per_user` of each user.
+
+    Args:
+        source: Path or glob of CSV, TSV, Parquet or Arrow files, "duckdb:///FILE?table=NAME", or a data
+            frame.
+        contexts: Public columns of a user's context.
+        arms: Public labels of all arms, or `Products`.
+        actions: Instead of arms, a grid of numbers or categories, with the names of its columns.
+        action: Name of the column with the arm.
+        reward: Name of the column with the reward.
+        reward_range: Public range (low, high).
+        propensity, density: Names of columns, or "uniform" for a grid; see `LoggedTable.of_people`.
+        user: Name of the column with user ids; None assumes, without a check, that no user has two rows. A
+            row counts zero if its id is not printable ASCII, or is a fraction, a date or a boolean.
+        clip: True to clip rewards to their range.
+        privacy: Promise; delta may be 0.
+        horizon: Public number of rows, for calibration. More rows than that count, too.
+        bound: Clipping bound; see `LoggedTable.publish`.
+        directory: Folder for the policy; missing, empty, or written by the same run.
+        account: Account that is charged before the table is read.
+        memory: Most bytes that the engine holds.
+        threads: Number of threads of the engine.
+
+    Raises:
+        InvalidParameter: Arguments do not fit, a column has a type or a description that no engine reads, or
+            the folder belongs to another run; nothing was charged.
+        InvalidData: The table lacks a column; nothing was charged.
+        DataUnavailable: The table cannot be opened, or the engine failed. A repetition charges nothing more.
+        BudgetExceeded, StateError, ForkedState: As for `publish_once`.
+        MissingExtra: The engine is not installed.
+    """
+    span = RewardRange.of(reward_range)
+    menu = people_menu(contexts, arms=arms, actions=actions, reward_range=span)
+    if menu is None:
+        raise InvalidParameter("contexts: expected Schema(age=Range(18, 90)), beside arms= or actions=")
+    _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
+    _checks.an(clip, bool, name="clip", pass_="clip=True")
+    columns, logged = roles_of(
+        menu, action=action, reward=reward, propensity=propensity, density=density, user=user
+    )
+    opened = source_of(source, memory=memory, threads=threads)
+    try:
+        log = _Log(opened, _address(source), menu, columns, (span.low, span.high), logged, clip or span.clip)
+        return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
+    finally:
+        opened.close()
+
+
+def _address(source: object) -> str:
+    """Return the address of a table without credentials."""
+    if not isinstance(source, str | PathLike):
+        return "a data frame"
+    text = fspath(source)
+    if isinstance(text, str) and "://" in text:
+        url = urlsplit(text)
+        return url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
+    return str(text)
+
+
+@dataclass(frozen=True, eq=False)
+class _Log:
+    """Table of logged data in an engine, and the roles of its columns."""
+
+    source: Source
+    address: str
+    menu: Menu
+    columns: LogColumns
+    reward_range: Bounds
+    logged: Logged | None
+    clip: bool
+
+    def published(
+        self,
+        directory: str | PathLike[str],
+        privacy: JointDP,
+        *,
+        horizon: int,
+        bound: float | None,
+        account: Account | None,
+    ) -> PublishedTable:
+        """Publish once. The arguments are those of `learn`."""
+        menu, columns = self.menu, self.columns
+
+        def policy() -> ExploreThenCommit:
+            return tables_policy(
+                menu, columns, self.reward_range, self.logged, privacy, horizon=horizon, bound=bound
+            )
+
+        first = policy()  # warnings and errors come before any charge
+        plan = SumsPlan.of(first.calibration.release, user_ids=first.user_ids)
+        statement(self.source, plan, first.unsafe_rules, columns, clip=self.clip, key=bytes(1))
+        public: dict[str, Any] = {
+            "config": first.to_config(),
+            "columns": asdict(columns),
+            "clip": self.clip,
+            "table": self.address,
+            "account": None if account is None else account.name,
+        }
+
+        def draw(key: bytes) -> PublishedTable:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DPBanditsWarning)  # shown above
+                learner = policy()
+            sums = summed_by(self.source, plan, learner.unsafe_rules, columns, clip=self.clip, key=key)
+            function, names = learner.publish_sums(sums), list(menu.arms.names)
+            return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
+
+        work = Work(
+            purpose="learn",
+            fingerprint=lambda key: digest_of_rows(key, public, {}),
+            cost=lambda: cost_of_guarantee(first.guarantee),
+            draw=draw,
+            load=PublishedTable.load,
+            witnessed=lambda table, change: replace(
+                table, function=table.function.under(change(table.function.guarantee))
+            ),
+        )
+        return released_once(work, directory, account=account)
