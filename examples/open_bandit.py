@@ -23,7 +23,7 @@ policy = dpb.central.ExploreThenCommit(
     contexts=dpb.Schema(**columns), arms=list(world.arms.labels), reward_range=(0, 1), horizon=20_000,
     privacy=dpb.JointDP(epsilon=4, delta=1e-6, user_ids=False),
 )  # fmt: skip
-obp.learn(policy, feedback)
+obp.learn_from(policy, feedback)
 published = policy.publish()
 
 # Inverse propensity weighting, as `obp.ope` has it.

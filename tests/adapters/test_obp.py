@@ -32,7 +32,7 @@ def test_its_dict_is_a_log_for_explore_then_commit(release):
         )
         for _ in range(2)
     )
-    obp.learn(learned, log)
+    obp.learn_from(learned, log)
     given = [ARMS[code] for code in log["action"]]
     same.learn(log["context"], given, log["reward"], propensities=log["pscore"])
     published, other = learned.publish(), same.publish()
@@ -51,12 +51,12 @@ def test_a_log_that_is_another_is_refused_before_anything_is_read():
     policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400)
     log = feedback()
     with pytest.raises(InvalidData, match="'reward'"):
-        obp.learn(policy, {name: value for name, value in log.items() if name != "reward"})
+        obp.learn_from(policy, {name: value for name, value in log.items() if name != "reward"})
     with pytest.raises(InvalidData, match="position"):
-        obp.learn(policy, log | {"position": np.zeros(399)})
+        obp.learn_from(policy, log | {"position": np.zeros(399)})
     odd = log["action"].copy()
     odd[:3] = 7
-    obp.learn(policy, log | {"action": odd})  # what is no arm counts nothing
+    obp.learn_from(policy, log | {"action": odd})  # what is no arm counts nothing
     assert sum(policy.unsafe_left_out.values()) == 3
 
 
@@ -65,7 +65,7 @@ def test_a_row_at_another_position_counts_nothing_and_refuses_nobody_elses(place
     policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400)
     position = np.zeros(400)
     position[7] = place
-    obp.learn(policy, feedback() | {"position": position})
+    obp.learn_from(policy, feedback() | {"position": position})
     assert sum(policy.unsafe_left_out.values()) == 1
 
 

@@ -5,7 +5,7 @@ calls take raw data and which outputs may be published:
 
 - `sklearn.LoggedPolicy`: a scikit-learn estimator over a log; needs scikit-learn.
 - `mabwiser.MAB`: MABWiser's calls on a policy; needs nothing.
-- `obp.learn`, `obp.action_dist`: Open Bandit Pipeline's feedback dict; needs nothing.
+- `obp.learn_from`, `obp.action_dist`: Open Bandit Pipeline's feedback dict; needs nothing.
 - `optuna.PolicySampler`: Optuna's sampler over a policy; needs optuna.
 - `botorch.noisy_input_model`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
 

@@ -1,12 +1,12 @@
 """The feedback dict of Open Bandit Pipeline, without importing that package.
 
-- `learn(policy, feedback)`: add a logged feedback dict to an `ExploreThenCommit`.
+- `learn_from(policy, feedback)`: add a logged feedback dict to an `ExploreThenCommit`.
 - `action_dist(published, context)`: a published policy as an evaluation policy, shape (n, K, 1).
 - `feedback_of(world, rounds=)`: the feedback dict of a simulated world, logged by uniform choices.
 
 How raw data is treated:
 
-- The dict holds raw contexts, actions and rewards. `learn` reads it; only `publish` makes a release.
+- The dict holds raw contexts, actions and rewards. `learn_from` reads it; only `publish` makes a release.
 - The pipeline's off-policy estimators (inverse propensity, direct method, doubly robust) return statistics of
   raw rewards without noise. Show them only to people who may see the log.
 
@@ -26,12 +26,12 @@ from dpbandits.central import ExploreThenCommit, PublishedFunction
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.policy import PublicCoins
 
-__all__ = ["action_dist", "feedback_of", "learn"]
+__all__ = ["action_dist", "feedback_of", "learn_from"]
 
 _KEYS = ("context", "action", "reward")
 
 
-def learn(
+def learn_from(
     policy: ExploreThenCommit, feedback: Mapping[str, Any], *, users: Sequence[object] | None = None
 ) -> None:
     """Add a feedback dict to the policy's secret sums; nothing is released.
