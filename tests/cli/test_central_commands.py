@@ -203,6 +203,21 @@ def test_an_account_with_exactly_the_promise_pays(tables):
     assert done.exit_code == 0, done.output
 
 
+def test_predict_and_evaluate_read_a_database_as_they_read_a_file(tables):
+    duckdb = pytest.importorskip("duckdb")
+    assert learn(tables).exit_code == 0
+    with duckdb.connect(str(tables / "shop.db")) as made:
+        made.execute(f"CREATE TABLE held AS SELECT * FROM read_csv('{tables}/held.csv')")  # noqa: S608
+    url = f"duckdb:///{tables}/shop.db?table=held"
+    for words in (("predict", tables / "policy"), ("evaluate", tables / "policy")):
+        more = ["--draws", "20"] if words[0] == "evaluate" else []
+        shown = [
+            call(*words, where, *more).stdout for where in (tables / "held.csv", tables / "he*.csv", url)
+        ]
+        assert len(shown[0]) > 200
+        assert shown[0] == shown[1] == shown[2]
+
+
 def test_what_was_clipped_to_learn_can_be_clipped_to_predict_and_evaluate(tables):
     assert learn(tables, "--clip", "--arms", "diet,drug,watch", bounds="30:70,0:1,0:1").exit_code == 0
     (tables / "new.csv").write_text("age,frailty\n25,0.5\n95,1.5\n")

@@ -871,3 +871,33 @@ def test_ids_are_persons_however_many_of_them_are_one(tmp_path):
     again = Owners.of([*ids, "017", None, "ann"], count=9)
     assert again.numbers.tolist() == [0, 1, 2, 3, 4, 5, 1, -1, 6]
     assert again.texts == [*ids, "ann"]
+
+
+def test_globs_and_databases_are_tables_too(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    for number, ages in enumerate(([1.0, 2.0], [3.0])):
+        as_csv(tmp_path / f"c{number}.csv", {"age": ages, "word": ["x"] * len(ages)})
+        as_parquet(tmp_path / f"p{number}.parquet", {"age": ages, "word": ["x"] * len(ages)})
+        as_arrow(tmp_path / f"a{number}.arrow", {"age": ages, "word": ["x"] * len(ages)})
+    with duckdb.connect(str(tmp_path / "shop.db")) as made:
+        made.execute("CREATE TABLE log AS SELECT range AS age, 'x' AS word FROM range(1, 4)")
+    url = f"duckdb:///{tmp_path}/shop.db?table=log"
+    for where in (tmp_path / "c*.csv", tmp_path / "p*.parquet", str(tmp_path / "a*.arrow"), url):
+        read = read_table_file(where, {"age": float, "word": str})
+        assert (read["age"].tolist(), read["word"].tolist()) == ([1.0, 2.0, 3.0], ["x"] * 3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "duckdb", None)
+        assert read_table_file(tmp_path / "c*.csv", {"age": float})["age"].tolist() == [1.0, 2.0, 3.0]
+        with pytest.raises(MissingExtra, match="report"):
+            read_table_file(url, {"age": float})
+    with pytest.raises(InvalidData, match=r"lacks the declared columns \['none'\]"):
+        read_table_file(url, {"none": float})
+
+
+@pytest.mark.parametrize("path", ["duckdb:///shop.db?table=people", "people*.csv"])
+def test_a_description_names_a_glob_or_a_database_beside_it(tmp_path, path):
+    duckdb = pytest.importorskip("duckdb")
+    described = write(tmp_path, DESCRIPTION.replace("people.csv", path))
+    with duckdb.connect(str(tmp_path / "shop.db")) as made:
+        made.execute(f"CREATE TABLE people AS SELECT * FROM read_csv('{tmp_path}/people.csv')")  # noqa: S608
+    assert rows(table_from_toml(described, seed=0)) == [((0.0, 1.0), 0), ((0.5, 0.0), 1), ((1.0, 1.0), 2)]

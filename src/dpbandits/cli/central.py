@@ -18,6 +18,7 @@ from typer import Argument, Option
 from dpbandits._progress import watched
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import (
+    TABLES,
     Account,
     Budget,
     Clip,
@@ -366,9 +367,7 @@ def _between_bounds(
 @app.command()
 def predict(
     policy: Published,
-    contexts: Annotated[
-        Path, Argument(help="Table with the context columns: CSV, TSV (also .gz), Parquet or Arrow.")
-    ],
+    contexts: Annotated[str, Argument(help=f"Table with the context columns: {TABLES}.")],
     *,
     every: Annotated[
         bool,
@@ -442,7 +441,10 @@ def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
 @app.command()
 def evaluate(
     policy: Published,
-    log: Annotated[Path, Argument(help="Logged bandit data of users from whom the policy has not learned.")],
+    log: Annotated[
+        str,
+        Argument(help=f"Logged bandit data of users from whom the policy has not learned: {TABLES}."),
+    ],
     *,
     propensity: Propensity = None,
     density: Annotated[
@@ -618,7 +620,7 @@ def evaluate(
 
 def _readable_log(
     held: "PublishedTable",
-    path: Path,
+    path: str,
     *,
     propensity: str | None,
     user: str | None,

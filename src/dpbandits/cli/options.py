@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpbandits.privacy import JointDP, RowDP
 
 __all__ = [
+    "TABLES",
     "Account",
     "AsJson",
     "Budget",
@@ -28,6 +29,9 @@ __all__ = [
     "range_in",
     "refuse_beside",
 ]
+
+TABLES = "CSV, TSV (also .gz), Parquet or Arrow files by path or glob, or duckdb:///FILE?table=NAME"
+"""Tables that commands read, for their help."""
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]
 Jobs = Annotated[int, Option("--jobs", help="Number of processes; -1 for one per core.")]

@@ -19,6 +19,7 @@ from typer import Argument, Option
 from dpbandits._progress import watched
 from dpbandits.cli.console import drop_output, error_console, new_file
 from dpbandits.cli.options import (
+    TABLES,
     Account,
     Budget,
     Clip,
@@ -46,11 +47,8 @@ app = typer.Typer(
 @app.command()
 def curate(
     table: Annotated[
-        Path,
-        Argument(
-            help="Table to release: CSV, TSV (also .gz), Parquet or Arrow. Or a TOML file that names and "
-            "describes such a table."
-        ),
+        str,
+        Argument(help=f"Table to release: {TABLES}. Or a TOML file that names and describes such a table."),
     ],
     *,
     schema: Annotated[
@@ -153,7 +151,7 @@ def curate(
         "--objective": objective,
         "--ids": ids,
     }
-    if schema is not None or table.suffix.lower() == ".toml":
+    if schema is not None or table.lower().endswith(".toml"):
         described = DescribedTable.from_toml(table if schema is None else schema)
         refuse_beside(flags)
         if described.outcome is not None:

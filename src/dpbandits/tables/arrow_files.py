@@ -10,9 +10,7 @@ from dpbandits.errors import DataUnavailable, InvalidData
 from dpbandits.tables.delimited import check_names
 from dpbandits.tables.messages import unfolded
 
-__all__ = ["ARROW_ENDINGS", "LARGEST_MESSAGE", "arrow_batches", "arrow_schema"]
-
-ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
+__all__ = ["LARGEST_MESSAGE", "arrow_batches", "arrow_schema"]
 
 LARGEST_MESSAGE = 1 << 30
 """Largest number of bytes to which one message of an Arrow file may be decoded."""

@@ -5,25 +5,32 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from glob import glob, has_magic
+from os import PathLike, fspath
 from pathlib import Path
 from typing import IO, Any, cast
 
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 
 __all__ = [
+    "ARROW_ENDINGS",
     "DELIMITERS",
     "check_names",
     "dialect_of",
     "ending_of",
     "header_of",
     "opened",
+    "paths_of",
     "reading_files",
     "rows_in",
-    "unknown_ending",
 ]
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 """Delimiters of text files, by the file's ending."""
+
+
+ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
+"""Endings of Arrow files."""
 
 
 def ending_of(path: Path) -> tuple[str, bool]:
@@ -108,11 +115,26 @@ def check_names(header: list[str], names: Iterable[str] = ()) -> None:
         raise InvalidData(f"the table lacks the declared columns {missing}")
 
 
-def unknown_ending(path: Path) -> InvalidParameter:
-    """Return the error for a file whose format is unknown."""
-    return InvalidParameter(
-        f"{path.name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
-    )
+def paths_of(pattern: str | PathLike[str]) -> list[Path]:
+    """Return the files of one format that a path or glob names, in alphabetical order.
+
+    Raises:
+        InvalidParameter: A file has another ending than those of tables, or there are several endings.
+        DataUnavailable: There is no such file.
+    """
+    text = fspath(pattern)
+    plain = Path(text).exists() or not has_magic(text)
+    paths = [Path(text)] if plain else sorted(map(Path, glob(text, recursive=True)))  # noqa: PTH207
+    formats = {ending_of(path) for path in paths or [Path(text)]}
+    known = {(ending, False) for ending in (*DELIMITERS, *ARROW_ENDINGS, ".parquet")}
+    if len(formats) > 1 or not formats <= known | {(ending, True) for ending in DELIMITERS}:
+        name = Path(text).name
+        raise InvalidParameter(
+            f"{name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
+        )
+    if not paths or not all(path.is_file() for path in paths):
+        raise DataUnavailable(f"{Path(text).name} cannot be read: no such file")
+    return paths
 
 
 @contextmanager

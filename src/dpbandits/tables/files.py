@@ -14,7 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +35,22 @@ from dpbandits._cells import (
 from dpbandits._lazy import needing
 from dpbandits._memory import memory_limit
 from dpbandits._typing import FloatArray
-from dpbandits.errors import DataUnavailable, InvalidData, MissingExtra
-from dpbandits.tables.arrow_files import ARROW_ENDINGS, arrow_batches, arrow_schema
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables.arrow_files import arrow_batches, arrow_schema
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import missing_values
 from dpbandits.tables.delimited import (
+    ARROW_ENDINGS,
     DELIMITERS,
     check_names,
     ending_of,
     opened,
+    paths_of,
     reading_files,
     rows_in,
-    unknown_ending,
 )
 from dpbandits.tables.warehouse.duck import DuckSource, quoted
+from dpbandits.tables.warehouse.source import source_of
 
 __all__ = ["TableColumns", "columns_of_frame", "read_table_file", "single_columns"]
 
@@ -68,18 +71,18 @@ _DECIMAL = "[+-]?[0-9]{1,15}([.][0-9]{0,15})?"
 
 
 def read_table_file(
-    path: Path,
+    where: str | PathLike[str],
     kinds: Mapping[str, type],
     *,
     gaps: Iterable[str] = (),
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
-    """Read the columns named in `kinds` from a CSV, TSV (also .gz), Parquet or Arrow file.
+    """Read the columns named in `kinds` from CSV, TSV (also .gz), Parquet or Arrow files, or from a database.
 
     A text of more than 4,096 characters may be cut after them: no such text is a number or an id.
 
     Args:
-        path: Path of the file. Its ending gives the format.
+        where: Path or glob of files of one format, which their ending gives; or "duckdb:///FILE?table=NAME".
         kinds: Type of the cells (float, str, bool, int or datetime), by column name.
         gaps: Names of columns whose cells may be missing or of another type. In a column of float a missing
             cell becomes NaN, and a cell of another type infinity. In other columns a missing cell becomes
@@ -93,23 +96,28 @@ def read_table_file(
         DataUnavailable: The file does not exist or is damaged.
         MissingExtra: The file is Parquet and DuckDB is not installed, or Arrow and pyarrow is not.
     """
-    ending, compressed = ending_of(path)
     columns = _columns(kinds, gaps, words)
-    with reading_files(path):
-        if ending == ".parquet" and not compressed:
-            with path.open("rb"):  # says why, if the file cannot be opened
-                _read_by_engine(path, columns)
-        elif ending in ARROW_ENDINGS and not compressed:
-            check_names(arrow_schema(path).names, kinds)
-            _read_arrow(path, columns)
-        elif ending in DELIMITERS:
-            try:
-                _read_by_engine(path, columns)
-            except (DataUnavailable, MissingExtra):
-                columns = _columns(kinds, gaps, words)
-                _read_text(path, columns)
+    if "://" in fspath(where):
+        _read_by_engine(where, columns)
+        return {column.name: column.finished() for column in columns}
+    paths = paths_of(where)
+    ending, _ = ending_of(paths[0])
+    for path in paths:
+        with reading_files(path), path.open("rb"):  # says why, if a file cannot be opened
+            if ending in ARROW_ENDINGS:
+                check_names(arrow_schema(path).names, kinds)
+    try:
+        if ending in ARROW_ENDINGS:
+            _read_arrow(paths, columns)
         else:
-            raise unknown_ending(path)
+            _read_by_engine(where, columns)
+    except (DataUnavailable, MissingExtra):
+        if ending not in DELIMITERS:
+            raise
+        columns = _columns(kinds, gaps, words)
+        for path in paths:
+            with reading_files(path):
+                _read_text(path, columns)
     return {column.name: column.finished() for column in columns}
 
 
@@ -351,12 +359,14 @@ def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
 # -- files -------------------------------------------------------------------------------------------
 
 
-def _read_by_engine(path: Path, columns: Sequence[_Column]) -> None:
-    """Read a Parquet or text file by DuckDB, on one thread, which keeps the order of rows."""
-    with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
+def _read_by_engine(where: str | PathLike[str], columns: Sequence[_Column]) -> None:
+    """Read a table by DuckDB, on one thread, which keeps the order of rows."""
+    with needing("Parquet tables and databases need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
         import duckdb  # noqa: F401
         import pyarrow as pa  # noqa: F401 - DuckDB hands rows on through it
-    with DuckSource.of_files(str(path), threads=1) as source:
+    with source_of(where, threads=1) as source:
+        if not isinstance(source, DuckSource):
+            raise InvalidParameter("expected the path of files, or duckdb:///FILE?table=NAME")
         known = single_columns(source, [column.name for column in columns])
         chosen: list[str] = []
         for place, column in enumerate(columns):
@@ -408,10 +418,10 @@ def _expressions(name: str, kind: str, place: int, *, number: bool) -> list[str]
     ]
 
 
-def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
+def _read_arrow(paths: Sequence[Path], columns: Sequence[_Column]) -> None:
     from pyarrow.types import is_nested
 
-    for batch in arrow_batches(path):
+    for batch in chain.from_iterable(map(arrow_batches, paths)):
         for column in columns:
             cells = batch.column(column.name)
             if is_nested(cells.type):

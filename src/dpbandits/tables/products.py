@@ -240,7 +240,7 @@ def _columns(table: Any, columns: Schema, name: str) -> dict[str, Any]:
     """Return the columns of features and of labels of a table, by name."""
     kinds = {one: column.kind for one, column in columns.columns.items()}
     if isinstance(table, str | Path):
-        return dict(read_table_file(Path(table), kinds | {name: str}))
+        return dict(read_table_file(table, kinds | {name: str}))
     names = (*kinds, name)
     if isinstance(table, Sequence):
         if not all(isinstance(row, Mapping) and row.keys() >= set(names) for row in table):

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from glob import escape, glob, has_magic
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from weakref import finalize
@@ -24,14 +24,15 @@ from dpbandits._lazy import needing
 from dpbandits._memory import memory_limit
 from dpbandits._progress import watched
 from dpbandits.errors import DataUnavailable, InvalidData
-from dpbandits.tables.arrow_files import ARROW_ENDINGS, arrow_batches, arrow_schema
+from dpbandits.tables.arrow_files import arrow_batches, arrow_schema
 from dpbandits.tables.delimited import (
+    ARROW_ENDINGS,
     DELIMITERS,
     check_names,
     ending_of,
     header_of,
+    paths_of,
     reading_files,
-    unknown_ending,
 )
 from dpbandits.tables.frames import frame_as_arrow
 
@@ -114,30 +115,21 @@ class DuckSource:
             InvalidData: A header is no list of distinct names, or text files have different headers.
             DataUnavailable: There is no such file, or one cannot be read.
         """
-        exists = Path(pattern).exists() or not has_magic(pattern)
-        found = [pattern] if exists else sorted(glob(pattern, recursive=True))  # noqa: PTH207 - any pattern
-        paths = list(map(Path, found))
-        if not paths or not all(path.is_file() for path in paths):
-            raise DataUnavailable(f"{Path(pattern).name} cannot be read: no such file")
-        formats = {ending_of(path) for path in paths}
+        paths = paths_of(pattern)
         ending, compressed = ending_of(paths[0])
-        text = ending in DELIMITERS
-        if len(formats) > 1 or not (text or (ending in {".parquet", *ARROW_ENDINGS} and not compressed)):
-            raise unknown_ending(paths[0])
         self = cls(memory=memory, threads=threads)
         if ending in ARROW_ENDINGS:
             self._open_arrow(paths)
             return self
         listed = "[" + ", ".join(quoted(escape(str(path))) for path in paths) + "]"
-        if text:
+        if ending in DELIMITERS:
             self._failed = _FAILED_TEXT
             self._named = _common_header(paths)
             columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in _unlike(self._named))
             self.relation = (
                 f"read_csv({listed}, columns={{{columns}}}, delim={quoted(DELIMITERS[ending])}, quote='\"', "
                 f"escape='\"', header=true, auto_detect=false, strict_mode=true, ignore_errors=false, "
-                f"null_padding=false, buffer_size={BUFFER}, "
-                f"max_line_size={LONGEST_LINE}, "
+                f"null_padding=false, buffer_size={BUFFER}, max_line_size={LONGEST_LINE}, "
                 f"compression={quoted('gzip' if compressed else 'none')})"
             )
         else:
