@@ -56,7 +56,8 @@ RULES = """() => {
     if (all(query).length !== 1) wrong.push(['landmarks', query]);
   for (const table of all('table')) {
     if ([...table.querySelectorAll('th')].some(one => !one.scope)) wrong.push(['heading of no row']);
-    const widths = new Set([...table.rows].map(row => row.cells.length));
+    const width = row => [...row.cells].reduce((sum, one) => sum + one.colSpan, 0);
+    const widths = new Set([...table.rows].map(width));
     if (widths.size > 1) wrong.push(['rows of several widths', [...widths]]);
   }
   for (const one of all('ul, ol, dl')) {

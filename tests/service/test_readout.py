@@ -176,6 +176,19 @@ def test_looks_are_those_of_the_library_though_the_service_is_closed_between_the
     assert found["result"] == json.loads(json.dumps(policy.readout().to_json()))
 
 
+@pytest.mark.usefixtures("quiet")
+def test_looks_are_those_of_the_library_though_the_clock_is_wrong(
+    service: Service, shop: Caller, hands: Hands
+) -> None:
+    begun(shop, privacy=NO_IDS["privacy"])
+    policy = of_the_same_noise()
+    for start, wrong in ((0, 0.0), (30, 4e8), (60, -4e8)):
+        hands.wrong = wrong
+        told_the_time(service)
+        as_one(shop, policy, start, start + 30)
+    assert released(shop, 3)["result"] == json.loads(json.dumps(policy.readout().to_json()))
+
+
 @pytest.mark.parametrize(
     "changed",
     [
