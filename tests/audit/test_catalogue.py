@@ -30,6 +30,7 @@ FAST = {
     "explore-then-commit-answers": 3000,
     "local-bins-report": 2000,
     "local-questions": 2000,
+    "local-readout-report": 2000,
     "local-bins-policy": 2000,
     "local-gp-report": 1000,
     "local-gp-policy": 2000,

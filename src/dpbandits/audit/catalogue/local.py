@@ -3,6 +3,7 @@
 The function of an audit returns a `Draw`, which runs fresh clients and servers in world 0 or 1.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations, product, starmap
@@ -30,6 +31,7 @@ from dpbandits.local import (
     GPSpecTuning,
     PublishedArms,
     PublishedQuestions,
+    ReadoutSpec,
     Server,
     SourceClient,
     SourceSpec,
@@ -212,6 +214,57 @@ def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
         return [report.likelihood(sent, cell, positive=positive) for sent in payloads(report)]
 
     return lambda: combinations(starmap(law, product(range(size), _OUTCOMES)), 2)
+
+
+def _readout(epsilon: float, seed: int) -> ReadoutSpec:
+    """Return a readout of two bins, each with its own arm. Missing outcomes count as the highest one."""
+    how: dict[str, Any] = {"control": 0, "n_users": 2, "share": 0.25, "missing": 1.0, "seed": seed}
+    policy = replace(_SPLIT)  # a version belongs to one spec
+    return ReadoutSpec(target=_spec(epsilon, seed), policy=policy, privacy=LocalDP(epsilon=epsilon), **how)
+
+
+@_policy(
+    "local-readout-laws",
+    kind=ExactAudit,
+    neighbours="any other context, outcome or missing outcome",
+    sees="the group and the bit of one device's report to a readout",
+)
+def _outcome_laws(epsilon: float, seed: int) -> Pairs:
+    """Return pairs of laws of a group and a bit, for contexts, outcomes and a missing outcome.
+
+    The lowest and the highest outcome give one bit each, and others give mixtures of their reports.
+    """
+    spec = _readout(epsilon, seed)
+    protocol, control = spec.protocol, Fraction(spec.share)
+
+    def law(context: Any, outcome: float | None) -> list[Fraction]:
+        choice = protocol.choose(spec.policy, context, spec.privacy)
+        positive = protocol.exact(choice, outcome)
+        bits = [protocol.bit.likelihood(sent, 0, positive=positive) for sent in payloads(protocol.bit)]
+        return [group * bit for group in (control, 1 - control) for bit in bits]
+
+    return lambda: combinations(starmap(law, product(([0.25], [0.75], None), (*_OUTCOMES, None))), 2)
+
+
+@_policy(
+    "local-readout-report",
+    kind=SampledAudit,
+    neighbours="outcome lowest, or missing and with another context",
+    sees="the bytes of one device's report to a readout",
+    fit=fit_categories,
+    share=0.15,
+)
+def _outcome_reports(epsilon: float, seed: int) -> Draw:
+    """Draw the payload bytes of one client's report, group included. The header holds no data."""
+    spec = _readout(epsilon, seed)
+
+    def run(world: int) -> FloatArray:
+        client = Client(spec)
+        client.choose(spec.policy, None if world else [0.25])
+        report = client.report(None if world else 0.0)
+        return np.frombuffer(report[HEADER_BYTES:], dtype=np.uint8).astype(np.float64)
+
+    return lives(run)
 
 
 def _gp_spec(epsilon: float, seed: int, *, learner: GPLearnerName = "weights", **tuning: Any) -> GPSpec:
