@@ -61,6 +61,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.central.arm_changes.ArmChange"),
     ("py:class", "dpbandits.central.readout.declared.ToldMetric"),
     ("py:class", "dpbandits.central.readout.reading.ReadoutResult"),
+    ("py:class", "dpbandits.models.readout.estimates.Contrast"),
     ("py:class", "dpbandits.central.foresight.Foresight"),
     ("py:class", "Status"),
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma

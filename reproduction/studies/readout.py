@@ -25,6 +25,12 @@ visits and segments (a quarter of the runs).
 Two parts run the policy itself with a readout at its defaults, under simulated noise. `--only policy` counts
 how often the intervals cover the expectation of policy minus control over the users of `WORLD`, given the
 policy's releases. `--only cost` measures what a readout costs the policy group on `cps-income`.
+
+`--only local` reads randomised bits of devices (`local.ReadoutSpec`, control's share 1/2). The counts of
+each group are drawn as binomial sums, which is the law of adding up reports. `ever_excludes` is the share of
+runs in which the interval for all times excludes the truth at one of `LOCAL_TIMES` equally spaced times.
+`randomisation_left_out_coverage` is that of an interval that takes the estimated rates for open counts.
+`unequal_found` has 5% fewer reports of the control group.
 """
 
 import argparse
@@ -44,8 +50,10 @@ from joblib import Parallel, delayed
 
 import dpbandits as dpb
 from dpbandits.lab.evaluation.summary import Estimate
+from dpbandits.lab.planning import plan_local_readout
 from dpbandits.lab.worlds import cps_income
-from dpbandits.models.readout import CellTable, Group, Look, NoiseScales, half_width
+from dpbandits.local.server.readout import group_sizes, outcome_intervals
+from dpbandits.models.readout import SAMPLE_RATIO_THRESHOLD, CellTable, Group, Look, NoiseScales, half_width
 from dpbandits.models.readout.boundaries import any_number_level, planned_levels
 from dpbandits.models.readout.estimates import Contrast, Side
 from dpbandits.models.readout.segments import cell_contrast, holm
@@ -56,7 +64,7 @@ LOOKS, SHARE, POLICY_SHARE, ANSWERED = 4, 0.1, 0.05, 9 / 16
 EPSILON, DELTA = 1.0, 1e-6
 PEOPLE = (2_000, 10_000, 100_000)
 KINDS = ("gaussian", "pure")
-PARTS = ("simulated", "policy", "cost")
+PARTS = ("simulated", "policy", "cost", "local")
 SCENARIOS = ("rare", "revenue", "small", "none", "drift", "adaptive")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "readout.json"
 
@@ -592,8 +600,69 @@ def cost_row(runs: int) -> dict[str, Any]:
     }
 
 
+LOCAL_RATES = {"rare": (0.012, 0.01), "tenth": (0.1, 0.1), "small": (0.305, 0.3), "half": (0.5, 0.5)}
+"""Mean outcomes of the policy and of the control group."""
+
+LOCAL_EPSILONS, LOCAL_TIMES, LOCAL_SEED, LOST = (1.0, 4.0), 20, 7_630_000, 0.05
+
+
+def local_spec(epsilon: float, people: int) -> dpb.local.ReadoutSpec:
+    """A readout of two arms without contexts that matter."""
+    promise = dpb.LocalDP(epsilon=epsilon)
+    target = dpb.local.Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=promise)
+    version = dpb.local.Server(target).publish()
+    return dpb.local.ReadoutSpec(target=target, policy=version, control=0, privacy=promise, n_users=people)
+
+
+def local_row(scenario: str, epsilon: float, people: int, runs: int, seed: int) -> dict[str, Any]:
+    """One row of `local`: coverage, widths, and the check of the groups' sizes."""
+    rng, rates = np.random.default_rng([LOCAL_SEED, seed]), np.array(LOCAL_RATES[scenario][::-1])
+    spec, step = local_spec(epsilon, people), people // LOCAL_TIMES
+    p, q = map(float, spec.protocol.bit.rates)
+    control = rng.binomial(step, spec.share, (LOCAL_TIMES, runs))
+    reports = np.cumsum(np.stack([control, step - control], axis=-1), axis=0)
+    each = np.diff(reports, axis=0, prepend=0)
+    ones = np.cumsum(rng.binomial(each, q + (p - q) * rates), axis=0)
+    truth, excluded = rates[1] - rates[0], np.zeros(runs, dtype=bool)
+    for time in range(LOCAL_TIMES):
+        _, _, always = outcome_intervals(spec, reports[time], ones[time])
+        excluded |= ~covers(always, (p - q) * truth)
+    contrast, fixed, always = outcome_intervals(spec, reports[-1], ones[-1])
+    found = contrast.difference / (p - q)
+    means = np.clip((ones[-1] / reports[-1] - q) / (p - q), 0.0, 1.0)
+    crude = 1.96 * np.sqrt((means * (1.0 - means) / reports[-1]).sum(-1))
+    plan = plan_local_readout(users=people, epsilon=epsilon, rate=float(rates[0]))
+    lost = reports[-1] - np.stack([rng.binomial(reports[-1, :, 0], LOST), 0 * control[0]], axis=-1)
+    return {
+        "part": "local",
+        "scenario": scenario,
+        "epsilon": epsilon,
+        "people": people,
+        "share": spec.share,
+        "runs": runs,
+        "coverage": float(covers(fixed, (p - q) * truth).mean()),
+        "ever_excludes": float(excluded.mean()),
+        "bias": float(found.mean() - truth),
+        "half_width": float(0.5 * (fixed[1] - fixed[0]).mean() / (p - q)),
+        "always_half_width": float(0.5 * (always[1] - always[0]).mean() / (p - q)),
+        "forecast": plan.half_width,
+        "always_forecast": plan.always,
+        "without_privacy": plan.without_privacy,
+        "randomisation_left_out_coverage": float((np.abs(found - truth) <= crude).mean()),
+        "false_alarms": float((group_sizes(spec, reports[-1]) < SAMPLE_RATIO_THRESHOLD).mean()),
+        "unequal_found": float((group_sizes(spec, lost) < SAMPLE_RATIO_THRESHOLD).mean()),
+    }
+
+
+def local_jobs(runs: int) -> list[Any]:
+    rows = [(one, e, people) for one in LOCAL_RATES for e in LOCAL_EPSILONS for people in PEOPLE]
+    return [delayed(local_row)(*row, runs, number) for number, row in enumerate(rows)]
+
+
 def jobs_of(part: str, runs: int) -> list[Any]:
-    """Return the work of one part: `simulated`, `policy` or `cost`."""
+    """Return the work of one part: `simulated`, `policy`, `cost` or `local`."""
+    if part == "local":
+        return local_jobs(runs)
     if part == "policy":
         return [
             delayed(policy_row)(epsilon, visits, runs // 100) for epsilon in (8.0, 1.0) for visits in (1, 2)

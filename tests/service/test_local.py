@@ -8,6 +8,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.local.contract.readout import read_spec
+from dpbandits.service.answers import Named, example_of
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.surveys import unpacked_reports
@@ -15,6 +16,7 @@ from service import databases
 from service.conftest import Caller, served
 from service.processes import packed_reports
 from service.test_desk import cookie_of, page
+from service.test_readout import alike
 
 SPEC = dpb.local.Spec(
     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1)
@@ -163,6 +165,7 @@ def test_a_readout_is_compared_over_http_and_after_a_restart(folder: Path, setti
         alone.absorb(made)
         answer = admin.get("/v1/local/tips/readout")
         assert answer.json() == alone.readout().to_json()
+        assert alike(answer.json(), example_of(Named("LocalReadout")))
     with served(Service(folder, settings=settings), token) as admin:
         assert send(admin, packed_reports(made))[1]["not_counted"] == 40
         assert admin.get("/v1/local/tips/readout").content == answer.content

@@ -224,3 +224,31 @@ def readout_others() -> Markdown:
             rows = [row[name] for row in _rows("visits") if row["pattern"] == pattern]
             lines.append([f"returning users, {said}{how}", "95%", _span(rows)])
     return table(["intervals", "aim", "covered"], lines)
+
+
+def readout_local() -> Markdown:
+    """Show coverage and half widths of readouts of devices."""
+    lines = [
+        [
+            row["scenario"],
+            f"{row['epsilon']:g}",
+            f"{row['people']:,}",
+            _share(row["coverage"]),
+            _share(row["ever_excludes"]),
+            _share(row["randomisation_left_out_coverage"]),
+            f"{row['half_width']:.4f}",
+            f"{row['forecast']:.4f}",
+            f"{row['without_privacy']:.4f}",
+        ]
+        for row in _rows("local")
+        if row["people"] > 2_000
+    ]
+    rates = {"tenth": "10% in both groups", "half": "50% in both groups"}
+    said = [[f"{name}: {rates[name]}" if name in rates else name, *rest] for name, *rest in lines]
+    return table(
+        [
+            *("scenario", "epsilon", "devices", "covered", "for all times", "randomisation left out"),
+            *("half width", "planned", "without privacy"),
+        ],
+        said,
+    )

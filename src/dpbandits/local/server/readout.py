@@ -26,7 +26,7 @@ from dpbandits.models.readout import SAMPLE_RATIO_THRESHOLD, ReadMetric, plain_n
 from dpbandits.models.readout.boundaries import TIGHTEST, any_number_level
 from dpbandits.models.readout.estimates import Contrast, Interval, Side
 
-__all__ = ["LocalReadoutResult", "outcome_intervals", "read_outcomes"]
+__all__ = ["LocalReadoutResult", "group_sizes", "outcome_intervals", "read_outcomes"]
 
 _LEAST_LEVEL = 1e-12
 """Chance of one end below which the interval for all times is the whole range: there are too few reports."""
@@ -117,6 +117,16 @@ def outcome_intervals(
     return contrast, contrast.interval(side), (np.where(few, -1.0, low), np.where(few, 1.0, high))
 
 
+def group_sizes(spec: ReadoutSpec, reports: IntArray) -> FloatArray:
+    """Return the p-value (R,) of R pairs of group sizes (R, 2), if devices report with equal chances.
+
+    It is twice the smaller exact binomial tail.
+    """
+    k, n = reports[..., CONTROL], reports.sum(-1)
+    tails = np.minimum(bdtr(k, n, spec.share), bdtrc(np.maximum(k - 1, 0), n, spec.share))
+    return np.asarray(np.minimum(2.0 * tails, 1.0))
+
+
 def read_outcomes(
     spec: ReadoutSpec, reports: tuple[int, int], ones: tuple[int, int], *, confidence: float = 0.95
 ) -> LocalReadoutResult:
@@ -164,8 +174,7 @@ def read_outcomes(
         ratio_interval=ratio_ends,
         harm=False,
     )
-    k, n = reports[CONTROL], sum(reports)
-    sizes = min(1.0, 2.0 * float(min(bdtr(k, n, spec.share), bdtrc(k - 1, n, spec.share))))
+    sizes = float(group_sizes(spec, np.array(reports)))
     return LocalReadoutResult(
         reward=reward,
         sentence=_sentence(spec, reward, reports, confidence=confidence, sizes=sizes),
