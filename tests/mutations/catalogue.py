@@ -2862,6 +2862,18 @@ MUTATIONS = (
         tests="tests/policy/test_bookkeeping.py tests/outsourced/test_curator.py",
     ),
     _bug(
+        "a person by spelling in SQL",
+        "a person whose id is 7 in one row and 007 in another counts as two people in a database",
+        ("tables/sql/ids.py", "|| {digits} ELSE {digits} END", "|| {digits} ELSE {text} END"),
+        tests="tests/tables/test_sql_cells.py::test_ids",
+    ),
+    _bug(
+        "numbers as texts are ids in SQL",
+        "a person whose id is 1000 in one row and 1e3 in another counts as two people in a database",
+        ("tables/sql/ids.py", "THEN NULL ELSE {text} END", "THEN {text} ELSE {text} END"),
+        tests="tests/tables/test_sql_cells.py::test_ids",
+    ),
+    _bug(
         "rows of nobody are released",
         "curate: rows without an id are released, as many as a person brings",
         (

@@ -265,13 +265,18 @@ def check_dates(engine, given, kind="text", declared=None):
     made = {name: one for column in DATES for name, one in of_dates(engine, column, declared).items()}
     found = read(engine, made, given, kind)
     for name, column in DATES.items():
-        points = column.points(as_objects(given)).reshape(len(given), -1)
-        for place, own in enumerate(points.T):
-            edges = [EDGES if column.width == 1 else EDGES[:-1], cut_at(8)][place]
-            levels = np.searchsorted(edges, own, side="right").tolist()
-            wanted = [None if math.isnan(one) else at for one, at in zip(own, levels, strict=True)]
+        for place in range(column.width):
+            wanted = wanted_levels_of_dates(name, place, given)
             assert found[f"{name}{place}"] == wanted, (name, place)
             assert len(set(wanted)) > 1 or declared
+
+
+def wanted_levels_of_dates(name, place, given):
+    column = DATES[name]
+    own = column.points(as_objects(given)).reshape(len(given), -1)[:, place]
+    edges = [EDGES if column.width == 1 else EDGES[:-1], cut_at(8)][place]
+    levels = np.searchsorted(edges, own, side="right").tolist()
+    return [None if math.isnan(one) else at for one, at in zip(own, levels, strict=True)]
 
 
 def test_levels_of_dates_and_cycles(engine):
@@ -315,12 +320,16 @@ def finite(cells):
 
 def test_numbers_of_texts(engine):
     given = engine.stored([None, *HOSTILE])
-    found = read(engine, {"number": lambda place: cells.number_reading(cell(engine, place))}, given)["number"]
-    wanted = [
-        one if one is None or abs(one) < 1e18 or "f" not in str(text).lower() else 1.2e18
-        for one, text in zip(finite(given), given, strict=True)
-    ]
-    assert found == wanted
+    found = read(engine, {"number": lambda place: cells.number_reading(cell(engine, place))}, given)
+    assert found["number"] == numbers_of_texts(given)
+
+
+def numbers_of_texts(given):
+    """The numbers of texts. One with more than 15 hexadecimal digits lies above all bounds."""
+    digits = [(text or "").lower().replace("_", "").strip().removeprefix("0x").lstrip("0") for text in given]
+    hexadecimal = ["x" in (text or "").lower() for text in given]
+    told = zip(finite(given), digits, hexadecimal, strict=True)
+    return [1.2e18 if one is not None and x and len(own) > 15 else one for one, own, x in told]
 
 
 def test_codes_of_arms_and_actions(engine):
@@ -366,6 +375,59 @@ def test_ids(engine):
     assert found == [ids.id_in(one) for one in given]
     same = ["7", "007", "+7", "7.0", "7."]
     assert {one for text, one in zip(given, found, strict=True) if text in same} == {"7"}
+
+
+def drawn(count, seed=0):
+    """Cells made of pieces of hostile ones, of characters that matter, and of numbers and times."""
+    rng = np.random.default_rng(seed)
+    pieces = [one[:40] for one in (*HOSTILE, *IDS, *TIMES) if one]
+    marks = list("0123456789" * 3 + "+-._eExXTZ:, naif\t\n\u00a0\u0663\uff11'\\")
+    found = []
+    for kind, own in zip(rng.integers(0, 5, count).tolist(), rng.random((count, 4)), strict=True):
+        some = [pieces[int(share * len(pieces))] for share in own[:2]]
+        if kind == 0:
+            found.append(some[0][: int(own[2] * 12)] + some[1][int(own[3] * 8) :])
+        elif kind == 1:
+            place = int(own[1] * (len(some[0]) + 1))
+            found.append(
+                some[0][:place] + marks[int(own[2] * len(marks))] + some[0][place + int(own[3] * 2) :]
+            )
+        elif kind == 2:
+            found.append("".join(rng.choice(marks, int(own[0] * 8)).tolist()))
+        elif kind == 3:
+            found.append(f"{(own[0] - 0.3) * 10 ** (int(own[1] * 8) - 3):.{int(own[2] * 17) + 1}g}")
+        else:
+            at = np.datetime64(int((own[0] * 1.1 - 0.5) * 4e9 * 1e6), "us")
+            found.append(
+                str(at)[: (10, 16, 19, 22, 26)[int(own[1] * 5)]] + ("", "Z", "+02", "-0330")[int(own[2] * 4)]
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    "count", [2_000, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+def test_drawn_cells_are_read_as_in_the_library(engine, count):
+    given = engine.stored(drawn(count))
+    made = {
+        name: lambda place, name=name: SqlLevels.of(COLUMNS[name], edges_of(COLUMNS[name]), name).reading(
+            cell(engine, place)
+        )
+        for name in ("clipped", "texts", "mixed")
+    }
+    made |= {"number": lambda place: cells.number_reading(cell(engine, place))}
+    made |= {"id": lambda place: ids.id_reading(cell(engine, place))}
+    for name in ("times", "year"):
+        made |= of_dates(engine, name)
+    found = read(engine, made, given)
+    for name in ("clipped", "texts", "mixed"):
+        assert found[name] == wanted_level(COLUMNS[name], given), name
+    assert found["number"] == numbers_of_texts(given)
+    assert found["id"] == [ids.id_in(one) for one in given]
+    assert found["times0"] == wanted_levels_of_dates("times", 0, given)
+    assert found["year1"] == wanted_levels_of_dates("year", 1, given)
+    for name, own in found.items():
+        assert len(set(own)) > 3, name
 
 
 def test_types_without_a_reading_are_refused():

@@ -74,7 +74,7 @@ def kind_of_type(declared: str | None, name: str) -> Kind:
     """
     if declared is None:
         return "text"
-    plain = declared.lower().replace('"', "")
+    plain = declared.lower().replace('"', "").removeprefix("!")  # Ibis marks types without NULL
     listed = plain.startswith("enum(") and plain.endswith(")")
     plain = "enum" if listed else " ".join(re.sub(r"\([^()]*\)", "", plain).split())
     for kind, pattern in _KINDS.items():

@@ -39,7 +39,9 @@ def time_reading(cell: SqlCell, value: str) -> Reading:
     plain = cell.reading(value, text=True).layers
     if cell.kind == "time":
         declared, engine = (cell.declared or "").lower(), cell.engine
-        zoned = "with time zone" in declared or declared.endswith("tz")
+        zoned = (
+            "with time zone" in declared or declared.endswith("tz") or "'" in declared
+        )  # "timestamp('UTC')"
         zoned |= engine.dialect == "spark" and declared in ("timestamp", "timestamp_ltz")
         template = engine.zoned if zoned else engine.finer if declared.endswith("_ns") else engine.naive
         return Reading(({**plain[0], every: template.format(cell.source)}, inside), value)
