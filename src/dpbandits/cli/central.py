@@ -266,6 +266,7 @@ def learn(
                 account=paying,
                 memory=None if memory is None else int(memory * 1e9),
                 threads=threads,
+                progress=True,
             ),
             out,
         )

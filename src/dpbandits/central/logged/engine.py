@@ -70,7 +70,14 @@ _WORDS = {
 
 
 def summed_by(
-    source: "Source", plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, key: bytes
+    source: "Source",
+    plan: SumsPlan,
+    rules: TableRules,
+    columns: "LogColumns",
+    *,
+    clip: bool,
+    key: bytes,
+    progress: bool = False,
 ) -> IntArray:
     """Return the entries (size,) of all tables, as `SumsPlan.summed` does, from the rows of a source.
 
@@ -81,6 +88,7 @@ def summed_by(
         columns: Roles of the columns.
         clip: True to clip rewards to their range.
         key: Secret of the order in which a user's rows count.
+        progress: True to show on standard error how much of the table was read.
 
     Raises:
         InvalidData: The table lacks a column.
@@ -88,7 +96,7 @@ def summed_by(
         DataUnavailable: The engine failed, or returned impossible sums.
     """
     text = statement(source, plan, rules, columns, clip=clip, key=key)
-    found = source.query(text, told="learning")
+    found = source.query(text, told="learning" if progress else None)
     places, counts = found["place"], found["counted"]
     whole = len(np.unique(places)) == len(places) and bool(((places >= 0) & (places < plan.size)).all())
     whole &= bool((np.abs(found["rewards"]) <= UNITS * counts).all())

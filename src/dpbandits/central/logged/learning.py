@@ -59,6 +59,7 @@ def learn(
     account: Account | None = None,
     memory: int | None = None,
     threads: int | None = None,
+    progress: bool = False,
 ) -> PublishedTable:
     """Learn a policy from a table that an engine reads, and publish it once to a folder.
 
@@ -86,6 +87,7 @@ def learn(
         account: Account that is charged before the table is read.
         memory: Most bytes that the engine holds.
         threads: Number of threads of the engine.
+        progress: True to show on standard error how much of the table was read.
 
     Raises:
         InvalidParameter: Arguments do not fit, a column has a type or a description that no engine reads, or
@@ -106,7 +108,16 @@ def learn(
     )
     opened = source_of(source, memory=memory, threads=threads)
     try:
-        log = _Log(opened, _address(source), menu, columns, (span.low, span.high), logged, clip or span.clip)
+        log = _Log(
+            opened,
+            _address(source),
+            menu,
+            columns,
+            (span.low, span.high),
+            logged,
+            clip or span.clip,
+            progress,
+        )
         return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
     finally:
         opened.close()
@@ -134,6 +145,7 @@ class _Log:
     reward_range: Bounds
     logged: Logged | None
     clip: bool
+    progress: bool
 
     def published(
         self,
@@ -167,7 +179,10 @@ class _Log:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DPBanditsWarning)  # shown above
                 learner = policy()
-            sums = summed_by(self.source, plan, learner.unsafe_rules, columns, clip=self.clip, key=key)
+            rules = learner.unsafe_rules
+            sums = summed_by(
+                self.source, plan, rules, columns, clip=self.clip, key=key, progress=self.progress
+            )
             function, names = learner.publish_sums(sums), list(menu.arms.names)
             return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
 

@@ -10,8 +10,8 @@ a fixed text for each kind of failure.
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -45,12 +45,8 @@ _FIRST_OPTIONS: dict[str, Any] = {
 }
 _Found = TypeVar("_Found")
 
-_OPTIONS = {
-    "enable_progress_bar": "true",
-    "enable_progress_bar_print": "false",
-    "TimeZone": "UTC",
-}
-"""Options of a connection. Progress is measured, and not printed by DuckDB."""
+_PROGRESS = {"enable_progress_bar_print": "false", "enable_progress_bar": "true"}
+"""Options with which DuckDB measures progress and does not print it."""
 
 BUFFER = 32 << 20
 """Bytes of a text file that DuckDB reads at a time.
@@ -96,8 +92,9 @@ class DuckSource:
         self.close: Callable[[], None] = finalize(self, _closed, self._connection, folder)
         limits = {"memory_limit": f"{memory_limit() if memory is None else memory}B"}
         limits |= {"temp_directory": folder} | ({} if threads is None else {"threads": str(threads)})
-        for name, value in {**_OPTIONS, **limits, "lock_configuration": "true"}.items():
-            self._connection.execute(f"SET {name} = {quoted(value)}")
+        with suppress(duckdb.Error):  # in a notebook without ipywidgets DuckDB measures no progress
+            self._set(_PROGRESS)
+        self._set({"TimeZone": "UTC", **limits, "lock_configuration": "true"})
         self.relation = _TABLE
         self._failed = _FAILED
         self._stream: Callable[[], Any] | None = None  # opens rows that can be read once
@@ -182,6 +179,10 @@ class DuckSource:
         self._named = rows.column_names
         self._connection.register(_TABLE, rows)
         return self
+
+    def _set(self, options: Mapping[str, str]) -> None:
+        for name, value in options.items():
+            self._connection.execute(f"SET {name} = {quoted(value)}")
 
     def __enter__(self) -> Self:
         return self
