@@ -21,6 +21,7 @@ __all__ = ["GroupRows", "Rows"]
 _DIGEST = 16
 _USER = np.dtype(f"V{_DIGEST}")
 _FIRST = 1024
+_NO_ROUNDS: tuple[int, int, Sequence[bytes], NDArray[np.int8]] = 0, 0, (), np.zeros(0, dtype=np.int8)
 
 
 class GroupRows(NamedTuple):
@@ -74,7 +75,7 @@ class Rows:
         self.stopped: int | None = None
         self.in_segments: tuple[int, IntArray] | None = None
         self._asked = 0
-        self._found: tuple[int, int, Sequence[bytes], NDArray[np.int8]] = 0, 0, (), np.zeros(0, np.int8)
+        self._found = _NO_ROUNDS
         self._codes = np.zeros(0, dtype=np.int8)
         self._values = np.zeros((0, len(lattice.outcomes)), dtype=np.int64)
         self._answered = np.zeros(0, dtype=np.bool_)
@@ -115,7 +116,7 @@ class Rows:
         count, stop = len(actions), start + len(actions)
         if stop > len(self._codes):
             self._codes = _grown(self._codes, stop)
-        self._codes[start:stop] = self.coming(start, count, digests)
+        self._codes[start:stop], self._found = self.coming(start, count, digests), _NO_ROUNDS
         self._asked, first = stop, max(0, start - self.closed)
         kept = max(0, self._open - first)
         if not kept:
