@@ -190,9 +190,7 @@ def main() -> None:
     }
     even = np.full(options.reps, 1.0 / tables[0].n_arms)  # one arm of each row is right
     kept = {trust: share_kept(rewards[trust], rewards["non-private"], even) for trust in ON_TABLES}
-    values = {
-        trust: Estimate(mean=one.share, standard_error=one.standard_error) for trust, one in kept.items()
-    }
+    values = {trust: Estimate(one.share, one.standard_error, options.reps) for trust, one in kept.items()}
     rows.append(_row("cps-income", INCOME_PEOPLE, "share of the non-private uplift", values, options.reps))
     seeds = report_seeds(FIRST_REPORT_SEED, options.figure_reps)
     values = {trust: Estimate.of(np.array([figure_1(trust, seed) for seed in seeds])) for trust in ON_TABLES}

@@ -45,6 +45,7 @@ FAST = {
     "explore-then-commit-answers-among-others": 5000,
     "local-threads": 10_000,
     "local-forks": 4000,
+    "distributed-one-aggregator": 4000,
 }
 """Samples where they cost; others take 20,000."""
 

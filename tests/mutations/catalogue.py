@@ -2402,6 +2402,50 @@ MUTATIONS = (
         tests="tests/local/test_many_columns.py::test_a_device_answers_by_the_named_columns_and_by_no_other",
     ),
     _bug(
+        "half the sensitivity of a report to two aggregators",
+        "each aggregator's noise covers half of what replacing a report moves, so it does not suffice alone",
+        (
+            "privacy/histogram.py",
+            "return 2 * self.privacy.reports_per_user",
+            "return self.privacy.reports_per_user",
+        ),
+        tests="tests/distributed/test_privacy.py::"
+        "test_the_largest_ratio_over_all_reports_and_outcomes_is_a_reports_share_of_epsilon",
+    ),
+    _bug(
+        "one noise of two aggregators",
+        "both aggregators add the same noise, so that whoever works with one of them knows all of it",
+        (
+            "distributed/aggregation.py",
+            "tuple(self.spec.histogram.noise(self._noise) for _ in range(AGGREGATORS))",
+            "(self.spec.histogram.noise(self._noise),) * AGGREGATORS",
+        ),
+        tests="tests/distributed/test_privacy.py::test_the_view_of_one_aggregator_has_the_honest_noise_alone",
+    ),
+    _bug(
+        "a sum of two aggregators with other noise every time",
+        "whoever collects a version again and again averages the noise away",
+        ("distributed/aggregation.py", "if not batch.noises:\n", "if version >= 0:\n"),
+        tests="tests/distributed/test_privacy.py::test_a_version_is_released_once_and_a_report_counts_once",
+    ),
+    _bug(
+        "a device that reports whatever it could not read",
+        "a context that was never there counts as one in the middle",
+        (
+            "distributed/device.py",
+            "return arm, None if point is None else cell",
+            "return arm, cell",
+        ),
+        tests="tests/distributed/test_device.py::"
+        "test_whatever_cannot_be_read_goes_to_the_bucket_for_nothing_to_say",
+    ),
+    _bug(
+        "a device that reports to two aggregators without end",
+        "one user's reports enter more sums than the noise covers",
+        ("distributed/device.py", "self._holder.charge(name.hex(), cost=self._cost)", "name.hex()"),
+        tests="tests/distributed/test_device.py::test_one_choice_makes_one_report_and_the_budget_ends",
+    ),
+    _bug(
         "counts of parts under one look",
         "late reports count people of the parts that are asked about now, and not of those they answered",
         (

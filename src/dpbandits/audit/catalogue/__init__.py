@@ -3,7 +3,7 @@
 | module | audits |
 |---|---|
 | `mechanisms` | single mechanisms: reports, private choice, noise, the lowest bits |
-| `central`, `local`, `outsourced` | whole policies, through their own calls |
+| `central`, `local`, `distributed`, `outsourced` | whole policies, through their own calls |
 | `crowds` | central policies with many users at once: releases, composition, missing data |
 | `readouts` | one user's outcome in each group of a readout |
 | `state` | restarts, copies, loads with other parameters |
@@ -23,6 +23,7 @@ from dpbandits.audit.catalogue import (
     central,
     crowds,
     devices,
+    distributed,
     local,
     mechanisms,
     outsourced,
@@ -34,7 +35,7 @@ from dpbandits.errors import InvalidParameter
 
 __all__ = ["NAMES", "build"]
 
-_MODULES = (mechanisms, central, crowds, readouts, state, local, devices, outsourced, broken)
+_MODULES = (mechanisms, central, crowds, readouts, state, local, devices, distributed, outsourced, broken)
 _LISTED: list[tuple[str, Callable[[float, int], Audit]]] = [
     entry for module in _MODULES for entry in module.ENTRIES.items()
 ]
