@@ -109,6 +109,8 @@ class ReadoutResult(Seen):
             f"{one.always[0]:+.4g} to {one.always[1]:+.4g})"
             for one in self.readings.metrics
         ]
+        if self.segments:
+            lines += ["", "The reward in segments, which were read once. All their intervals hold together."]
         lines += [
             f"{one.name}: too few rounds to compare"
             if not one.enough
