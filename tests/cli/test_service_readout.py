@@ -53,6 +53,21 @@ def test_the_table_and_the_sentence(command, data):
         assert words in shown
 
 
+def test_the_end_of_a_comparison(command, data):
+    service = Service(data)
+    try:
+        for number in range(12):
+            body = {"id": f"v{number}", "user": f"u{number}", "context": {"age": 40}}
+            service.decide("offers", "t", body).result()
+    finally:
+        service.close()
+    shown = command("service", "readout", "offers", "--data", data, "--end", "--json")
+    found = json.loads(shown.out)
+    assert (found["looks"], found["over"]) == (1, True)
+    assert sum(found["result"]["readings"]["rounds"]) == 11
+    assert json.loads(command("service", "readout", "offers", "--data", data, "--json").out) == found
+
+
 def test_a_policy_without_a_readout_and_a_mistyped_folder(command, tmp_path):
     begun(tmp_path / "data")
     plain = command("service", "readout", "offers", "--data", tmp_path / "data")

@@ -129,6 +129,27 @@ def alike(found: Any, example: Any) -> bool:
     return not isinstance(example, list) or not example or alike(found[0], example[0])
 
 
+def test_an_early_end_is_one_for_two_workers_and_the_policy_serves_everybody_afterwards(
+    two: tuple[Caller, Caller],
+) -> None:
+    end = "/v1/policies/read/readout:end"
+    refused(two[0].post(end, {}), "conflict", 409)
+    for number in range(40):
+        answer = answered(two[number % 2].decide(f"v{number}", policy="read"))
+        assert answered(told(two[0], answer["id"], *outcome(number))) == {"outcome": "counted"}
+    assert answered(two[0].get(LOOKS))["over"] is False
+    for caller in (*two, two[0]):
+        answered(caller.post(end, {}))
+    later = [answered(two[number % 2].decide(f"v{number}", policy="read")) for number in range(40, 70)]
+    assert {answer.get("group") for answer in later} == {"policy", None}
+    found = [answered(caller.get(LOOKS)) for caller in two]
+    assert found[0] == found[1] == answered(two[1].post(end, {}))
+    assert (found[0]["over"], found[0]["looks"]) == (True, 2)
+    assert sum(found[0]["result"]["readings"]["rounds"]) == 39  # the last round is within its delay
+    assert [one["name"] for one in found[0]["result"]["segments"]] == SEGMENTS
+    assert "ended early" in found[0]["result"]["sentence"]
+
+
 NO_IDS = {**ASKED, "privacy": {**ASKED["privacy"], "user_ids": False}}
 
 

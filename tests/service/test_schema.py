@@ -77,6 +77,7 @@ def test_the_examples_are_what_is_answered(admin: Caller, tmp_path: Path) -> Non
         ("put", "/v1/outsourced/{exchange}/release"),  # a description is too long to be shown whole
         ("post", "/v1/local/{survey}/reports"),  # bytes
         ("get", "/v1/policies/{policy}/readout"),  # the example has none: `test_readout`
+        ("post", "/v1/policies/{policy}/readout:end"),
         ("get", "/v1/local/{survey}/readout"),  # the example is none: `test_local`
     ]
     turns = ("post", "get", "put", "patch", "delete")

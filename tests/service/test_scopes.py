@@ -40,6 +40,7 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
     ("get", "/v1/policies/{policy}/policy"): ({"admin", "read"}, "/v1/policies/offers/policy", None),
     ("get", "/v1/policies/{policy}/guarantee"): ({"admin", "read"}, "/v1/policies/offers/guarantee", None),
     ("get", "/v1/policies/{policy}/readout"): ({"admin", "read"}, "/v1/policies/offers/readout", None),
+    ("post", "/v1/policies/{policy}/readout:end"): ({"admin"}, "/v1/policies/offers/readout:end", None),
     ("get", "/v1/policies/{policy}/releases"): ({"admin", "read"}, "/v1/policies/offers/releases", None),
     ("get", "/v1/policies/{policy}/arms"): ({"admin", "read"}, "/v1/policies/offers/arms", None),
     ("post", "/v1/policies/{policy}/arms"): ({"admin"}, "/v1/policies/offers/arms", {"arm": "chat"}),

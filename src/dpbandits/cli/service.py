@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,6 +28,9 @@ app = typer.Typer(
     help="Administer a service's data: backups, copies, moves, counts, tokens, the clock.",
     no_args_is_help=True,
 )
+
+WAIT, WAITS = 0.1, 600
+"""Seconds between two looks for the end of a comparison, and their largest number."""
 
 Data = Annotated[Path, Option(help="The service's folder. Without --database, stop the service first.")]
 Config = Annotated[
@@ -290,6 +294,7 @@ def readout(
     policy: PolicyOf,
     *,
     data: Data,
+    end: Annotated[bool, Option("--end", help="End the comparison now: release its last look.")] = False,
     json_: Annotated[bool, Option("--json", help="Print JSON instead of a table.")] = False,
     database: Database = None,
     config: Config = None,
@@ -298,9 +303,21 @@ def readout(
 
     With --database, the service's workers may keep running.
     """
+    from dpbandits.service import policies
+
     _refuse_nothing(data, config, database)
     with _opened(data, config, database) as service:
+        if end:
+            service.write(
+                lambda writes: policies.end_readout(writes, service.engines, policy, now=service.now())
+            ).result()
+            service.engines.is_due()
         found = service.readout(policy)
+        for _ in range(WAITS if end else 0):
+            if found["over"]:
+                break
+            time.sleep(WAIT)
+            found = service.readout(policy)
     result = found["result"]
     if json_:
         print_json(found)

@@ -59,6 +59,7 @@ class AsyncRemotePolicy(Seen):
     activate = _awaited(RemotePolicy.activate)
     status = _awaited(RemotePolicy.status)
     readout = _awaited(RemotePolicy.readout)
+    end_readout = _awaited(RemotePolicy.end_readout)
     releases = _awaited(RemotePolicy.releases)
     publish = _awaited(RemotePolicy.publish)
     statement = _awaited(RemotePolicy.statement)

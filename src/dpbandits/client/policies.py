@@ -321,13 +321,26 @@ class RemotePolicy(Remote):
 
         Returns:
             The number of released `looks` and of `planned_looks`; the numbers of rounds at which looks end
-            (`ends`); and `result`, which is `GPBandit.readout().to_json()`, or None before the first look.
+            (`ends`); whether no look follows (`over`); and `result`, which is `GPBandit.readout().to_json()`,
+            or None before the first look.
 
         Raises:
             ProtocolError: the policy was created without a readout.
             ServiceUnavailable, InvalidParameter: see `ask`.
         """
         return self._made("GET", "/readout", None)
+
+    def end_readout(self) -> dict[str, Any]:
+        """End the comparison with the rounds so far; see `GPBandit.end_readout`.
+
+        The answer is that of `readout`. The last look is released soon: `over` is True then. The token needs
+        the scope `admin`.
+
+        Raises:
+            ProtocolError: the policy was created without a readout, or no round has passed its delay.
+            ServiceUnavailable, InvalidParameter: see `ask`.
+        """
+        return self._made("POST", "/readout:end", {})
 
     def releases(self) -> list[dict[str, Any]]:
         """Return version, number of rounds and time of each release. The token needs the scope `read`."""

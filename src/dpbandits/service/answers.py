@@ -208,11 +208,12 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Readout": (
         "Released `looks` of a policy's readout. Look k is due after `ends[k - 1]` rounds and the delay of "
-        "rewards. `result` is null until a look has rounds of both groups.",
+        "rewards; no look follows if it is `over`. `result` is null until a look has rounds of both groups.",
         {
             "looks": 2,
             "planned_looks": 4,
             "ends": [2500, 5000, 7500, 10000],
+            "over": False,
             "result": Of(Named("ReadoutResult"), (Named("ReadoutResult"), None)),
         },
     ),

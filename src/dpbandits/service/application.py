@@ -411,6 +411,16 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         """The answer rests on released looks alone. `result` is that of `GPBandit.readout()`."""
         return service.readout(policy)
 
+    @route("POST /{policy}/readout:end", "End the comparison with the control group", "Readout", "conflict")
+    async def end_readout(policy: PolicyName, token: Admin) -> dict[str, Any]:
+        """The last look holds the rounds so far, and is released soon. The request is idempotent."""
+        how: dict[str, Any] = {"now": service.now(), "by": token.id}
+        await wrap_future(
+            service.write(lambda writes: policies.end_readout(writes, service.engines, policy, **how))
+        )
+        service.engines.is_due()
+        return await asyncio.to_thread(service.readout, policy)
+
     @route("GET /{policy}/releases", "List the releases", {"releases": [_RELEASE]})
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:

@@ -59,6 +59,7 @@ __all__ = [
     "arms_fact",
     "configured",
     "due_after",
+    "end_fact",
     "is_closed",
     "looks_fact",
     "looks_of",
@@ -134,6 +135,18 @@ class ServedBandit(GPBandit):
     def looks_known(self) -> int:
         """Number of released looks that this process knows."""
         return 0 if self._run is None else self._run.settled
+
+    @property
+    def looks_over(self) -> bool:
+        """True if this process knows that no look of the readout follows; also without a readout."""
+        return self._run is None or self._run.settled == self._run.planned
+
+    @in_turn
+    def end_looks(self, asked: int) -> None:
+        """End the readout after `asked` rounds, and make and store its last look; see `end_readout`."""
+        if self._run is not None:
+            self._run.end(asked)
+            self._release_looks(self._run)
 
     def know_looks(self, shown: Mapping[str, Any]) -> None:
         """Take over the looks that another process released, in the form of `shown_looks`."""
@@ -275,6 +288,8 @@ class Kept(NamedTuple):
     made_at: float
     arm_changes: str = "[]"
     """Changes of arms in the order of their announcement, as a JSON list of `ArmChange.to_config`."""
+    ended: int | None = None
+    """Number of rounds after which the readout was ended early; None if it was not."""
 
     @property
     def etag(self) -> str:
@@ -533,6 +548,7 @@ class Engine:
         self.book = StoredBook(store, policy, model, salt, engines.is_due)
         self._known: tuple[int, PublishedPosterior | None] = -int(informed), None
         self._changes: str | None = "[]"
+        self._looks_end = False
         model.follow(self.book, self._at, informed=informed)
 
     def __repr__(self) -> str:
@@ -552,6 +568,7 @@ class Engine:
 
     def know(self, kept: Kept) -> None:
         """Take over the changes of arms in a row of the policy that is current."""
+        self._looks_end = kept.ended is not None
         if kept.arm_changes != self._changes:
             self.policy.know_arms(json.loads(kept.arm_changes))
             self._changes = kept.arm_changes
@@ -574,14 +591,19 @@ class Engine:
         return self._known[1]
 
     def _lacks_look(self, slot: int) -> bool:
-        """Return True if a look that is due before the round `slot` is not released yet.
+        """Return True if a look that is due before the round `slot`, or has ended early, is not released yet.
 
         The rule of the readout may change the arm of this round, and that of later rounds, at the look.
         """
         policy = self.policy
-        if bisect_right(policy.look_boundaries, slot) > policy.looks_known:
+
+        def lacks() -> bool:
+            ending = self._looks_end and not policy.looks_over
+            return ending or bisect_right(policy.look_boundaries, slot) > policy.looks_known
+
+        if lacks():
             policy.know_looks(self._engines.looks(self._id))
-        return bisect_right(policy.look_boundaries, slot) > policy.looks_known
+        return lacks()
 
 
 class Engines:
@@ -719,6 +741,11 @@ def arms_fact(policy: str) -> str:
 def looks_fact(policy: str) -> str:
     """Return the name of the fact with the released looks of a policy's readout, by id."""
     return f"readout {policy}"
+
+
+def end_fact(policy: str) -> str:
+    """Return the name of the fact with the number of rounds after which a readout was ended early, by id."""
+    return f"end {policy}"
 
 
 def looks_of(reads: Reads, policy: str) -> dict[str, Any] | None:

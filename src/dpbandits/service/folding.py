@@ -49,6 +49,7 @@ from dpbandits.service.engines import (
     arms_fact,
     configured,
     due_after,
+    end_fact,
     is_closed,
     looks_fact,
 )
@@ -96,6 +97,12 @@ def _with_arms(config: str, told: str) -> ServedBandit:
     return model
 
 
+def _ended(reads: Reads, policy: str) -> int | None:
+    """Return the number of rounds after which a readout was ended early; None if it was not."""
+    row = reads.one("SELECT value FROM facts WHERE name = ?", end_fact(policy))
+    return None if row is None else int(row[0])
+
+
 class _Found(NamedTuple):
     """Inputs of a fold.
 
@@ -110,6 +117,7 @@ class _Found(NamedTuple):
         arm_changes: changes of arms, as JSON. One that a release of this fold puts into effect is among them,
             because it was announced before the release's block was full.
         metrics: number of metrics beside the reward; None without a readout.
+        ended: number of rounds after which the readout was ended early; None if it was not.
     """
 
     content: bytes
@@ -121,6 +129,7 @@ class _Found(NamedTuple):
     at: Witness
     arm_changes: str
     metrics: int | None
+    ended: int | None
 
     def __repr__(self) -> str:
         return "_Found()"  # the values are raw data
@@ -299,7 +308,7 @@ class Folding:
                 policy,
             )
             at, first = _at(reads, policy), rounds_released(reads, policy)
-            told = _told(reads, policy)
+            told, ended = _told(reads, policy), _ended(reads, policy)
         if row is None or at is None:
             return None
         config = json.loads(row[2])
@@ -307,7 +316,7 @@ class Folding:
         metrics = None if readout is None else len(readout["metrics"].keys() - {REWARD})
         upto = max(asked, held)
         rounds = rounds_of(self._store.reading, policy, first, upto)
-        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told, metrics)
+        return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told, metrics, ended)
 
     def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
         """Compute all due releases of a policy, with their noise. Nothing is stored yet."""
@@ -332,6 +341,8 @@ class Folding:
                 while opened.release_next():
                     functions[opened.blocks_released] = opened.publish()
                 opened.release_looks()
+                if found.ended is not None:
+                    opened.end_looks(found.ended)
                 if old is not None:
                     opened.erase_rounds(old.before)
                 looks = opened.shown_looks()
@@ -356,6 +367,9 @@ class Folding:
             (row,) = writes.rows("SELECT config FROM progress WHERE policy = ?", policy)
             due = due_after(_with_arms(row[0], told), released, len((folded.looks or {"looks": ()})["looks"]))
             writes.run("UPDATE progress SET due = ? WHERE policy = ?", due, policy)
+        ended = _ended(writes, policy)
+        if ended != found.ended:  # the readout was ended meanwhile: the next fold makes its last look
+            writes.run("UPDATE progress SET due = ? WHERE policy = ?", ended, policy)
         if folded.looks is not None:
             note_fact(writes, looks_fact(policy), canonical(folded.looks))
         if folded.ends[-1] - found.first > TOGETHER:

@@ -23,7 +23,7 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact, due_after, looks_of
+from dpbandits.service.engines import Engines, Kept, ServedBandit, arms_fact, due_after, end_fact, looks_of
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event, note_fact
@@ -39,6 +39,7 @@ __all__ = [
     "change_arms",
     "check_open",
     "described",
+    "end_readout",
     "kept_policy",
     "preview",
     "readout_of",
@@ -53,7 +54,8 @@ The release is made during the lag, so that no request waits for it.
 
 _ROWS = (
     "SELECT id, name, population, asked, settings, status, revision, made_at, "
-    "(SELECT value FROM facts f WHERE f.name = 'arms ' || policies.id) FROM policies"
+    "(SELECT value FROM facts f WHERE f.name = 'arms ' || policies.id), "
+    "(SELECT value FROM facts f WHERE f.name = 'end ' || policies.id) FROM policies"
 )
 
 
@@ -67,7 +69,8 @@ def kept_policy(reads: Reads, name: str) -> Kept:
 
 def _kept(row: tuple[Any, ...]) -> Kept:
     asked, settings, revision, changes = json.loads(row[3]), json.loads(row[4]), int(row[6]), row[8]
-    return Kept(row[0], row[1], row[2], asked, settings, row[5], revision, row[7], changes or "[]")
+    ended = None if row[9] is None else int(row[9])
+    return Kept(row[0], row[1], row[2], asked, settings, row[5], revision, row[7], changes or "[]", ended)
 
 
 def _built(
@@ -378,8 +381,48 @@ def readout_of(reads: Reads, kept: Kept) -> dict[str, Any]:
         "looks": len(found["looks"]),
         "planned_looks": len(found["ends"]),
         "ends": found["ends"],
+        "over": _is_over(found),
         "result": found["result"],
     }
+
+
+def _is_over(found: Mapping[str, Any]) -> bool:
+    """Return True if no look follows those that `looks_of` gives."""
+    return found["ended"] is not None or len(found["looks"]) == len(found["ends"])
+
+
+def end_readout(writes: Writes, engines: Engines, name: str, *, now: float, by: str = "") -> Kept:
+    """End a policy's readout with the rounds so far; see `GPBandit.end_readout`.
+
+    A repetition changes nothing. The row of `progress` is locked until the commit. The next fold makes the
+    last look, and later decisions wait for it.
+
+    Args:
+        writes: the open transaction.
+        engines: the open policies.
+        name: name of the policy.
+        now: time of the call.
+        by: id of the token that asks.
+
+    Raises:
+        Problem: there is no such policy, it has no readout, or no round has passed the delay of rewards.
+    """
+    writes.locked("SELECT id FROM policies WHERE name = ?", name)
+    kept = kept_policy(writes, name)
+    engine = engines.use(writes, kept.id)
+    engine.book.hold()
+    looks, asked = looks_of(writes, kept.id), engine.book.asked
+    if looks is None:
+        raise Problem("conflict", "The policy was created without a readout.")
+    if kept.ended is not None or _is_over(looks):
+        return kept
+    if asked <= int(engine.policy.tuning.reporting_delay):  # type: ignore[arg-type] # rounds, in a service
+        raise Problem("conflict", "No round has passed the delay of rewards yet.")
+    note_fact(writes, end_fact(kept.id), str(asked))
+    writes.run("UPDATE progress SET due = ? WHERE policy = ?", asked, kept.id)
+    writes.run("UPDATE policies SET revision = revision + 1 WHERE id = ?", kept.id)
+    note_event(writes, now, "readout-ended", f"policy {name}", f"after {asked} rounds", by=by)
+    return kept_policy(writes, name)
 
 
 def releases_of(reads: Reads, policy: str) -> list[Row]:
