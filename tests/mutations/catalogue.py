@@ -4493,6 +4493,17 @@ MUTATIONS = (
         "test_whoever_ends_a_comparison_because_of_a_look_excludes_the_truth_no_more_often",
     ),
     _bug(
+        "decisions that do not wait for an early end",
+        "workers of a service serve the control group after the comparison has ended",
+        (
+            "service/engines.py",
+            "ending = self._looks_end and not policy.looks_over",
+            "ending = False",
+        ),
+        tests="tests/service/test_readout.py::"
+        "test_an_early_end_is_one_for_two_workers_and_the_policy_serves_everybody_afterwards",
+    ),
+    _bug(
         "a published function pickled as it is",
         "whatever a function remembers of its making travels with it, and not only what was released",
         (

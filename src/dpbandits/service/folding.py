@@ -315,6 +315,8 @@ class Folding:
         held, most, readout = int(row[1]), config["privacy"]["rounds_per_user"], config.get("readout")
         metrics = None if readout is None else len(readout["metrics"].keys() - {REWARD})
         upto = max(asked, held)
+        if ended is not None and ended > upto:  # stored since `asked` was read: the next fold makes the look
+            ended = None
         rounds = rounds_of(self._store.reading, policy, first, upto)
         return _Found(bytes(row[0]), held, first, upto, rounds, most, at, told, metrics, ended)
 
