@@ -20,7 +20,7 @@ import numpy as np
 
 from dpbandits._cells import EXACT, MISSING
 from dpbandits.errors import InvalidParameter
-from dpbandits.tables.sql.cells import Reading, SqlCell
+from dpbandits.tables.sql.cells import TRIMMED, Reading, SqlCell
 
 __all__ = ["id_in", "id_reading"]
 
@@ -89,11 +89,11 @@ def id_reading(cell: SqlCell) -> Reading:
         raise InvalidParameter(f"user: column {cell.name!r} has the type {cell.declared}, which has no ids")
     matches: Callable[[str, str], str] = engine.matches.format
     given, text, word = engine.text.format(source), cell.text, cell.word
-    trimmed = f"CASE WHEN {matches(given, '[ -~]*')} THEN trim({given}) END"
+    trimmed = f"WHEN {matches(given, '[ -~]*')} THEN trim({given})"
     digits = f"trim(LEADING '0' FROM trim(LEADING '+-' FROM split_part({text}, '.', 1)))"
     words = f"{word} IN ({', '.join(map(engine.literal, _WORDS))})"
     return Reading(
-        ({text: trimmed}, {word: f"lower({text})"}),
+        ({text: f"CASE WHEN {matches(given, TRIMMED)} THEN {given} {trimmed} END"}, {word: f"lower({text})"}),
         f"CASE WHEN length({text}) > {LONGEST_ID} OR {words} THEN NULL "
         f"WHEN {text} >= '{_LETTERS}' THEN {text} "
         f"WHEN {matches(text, _WHOLE)} THEN CASE WHEN {digits} = '' THEN '0' "
