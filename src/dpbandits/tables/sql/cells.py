@@ -7,7 +7,7 @@ PostgreSQL, which has no TRY_CAST, casts only numbers in the range of a double.
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
@@ -174,29 +174,42 @@ class SqlCell:
             return f"{self.word} IN ({', '.join(map(self.engine.literal, sorted(words)))})"
         return f"{self.number} IS NULL"
 
-    def reading(self, value: str, *, text: bool = False, number: bool = True) -> Reading:
+    def reading(
+        self, value: str, *, text: bool = False, number: bool = True, known: Mapping[str, str] | None = None
+    ) -> Reading:
         """Return a reading with this value, which may use the cell's names.
+
+        Plain numbers and known texts, which are most cells, are read at once. Only other cells are read as a
+        text: `text` and `word` are NULL otherwise.
 
         Args:
             value: Expression.
-            text: True if it uses `text`. It and `word` are NULL for a plain number if `number` is True.
+            text: True if it uses `text`.
             number: True if it uses `number`.
+            known: Values of cells that have exactly these texts.
         """
         if self.kind != "text":
             return Reading(({self.number: self._typed()},), value)
-        raw, plain = f"dpb_r{self.place}", f"dpb_q{self.place}"
-        given = self.engine.text.format(self.source)
-        texts = self._texts(raw if number else given)
+        engine, raw, plain, quick = self.engine, *(f"dpb_{part}{self.place}" for part in ("r", "q", "k"))
+        given = engine.text.format(self.source)
+        first, layers, unread = {raw: given}, [self._texts(raw)], []
         if not text:
-            del texts[self.text]
-        if not number:
-            return Reading((texts,), value)
-        # most numbers are plain and read at once, and only other cells are read as a text
-        matches = f"length({given}) <= {_LONGEST_PLAIN} AND {self.engine.matches.format(given, _PLAIN)}"
-        first = {raw: given, plain: f"CASE WHEN {matches} THEN {self.engine.cast(given)} END"}
-        texts = {name: f"CASE WHEN {plain} IS NULL THEN {one} END" for name, one in texts.items()}
-        read = f"CASE WHEN {plain} IS NULL THEN {self._number()} ELSE {plain} END"
-        return Reading((first, texts, {self.number: read}), value)
+            del layers[0][self.text]
+        if number:
+            matches = f"length({given}) <= {_LONGEST_PLAIN} AND {engine.matches.format(given, _PLAIN)}"
+            first[plain] = f"CASE WHEN {matches} THEN {engine.cast(given)} END"
+            unread.append(f"{plain} IS NULL")
+            layers.append({self.number: f"CASE WHEN {plain} IS NULL THEN {self._number()} ELSE {plain} END"})
+        if known:
+            cases = (f"WHEN {given} = {engine.literal(one)} THEN {found}" for one, found in known.items())
+            first[quick] = f"CASE {' '.join(cases)} END"
+            unread.append(f"{quick} IS NULL")
+            value = f"CASE WHEN {quick} IS NULL THEN {value} ELSE {quick} END"
+        if unread:
+            layers[0] = {
+                name: f"CASE WHEN {' AND '.join(unread)} THEN {one} END" for name, one in layers[0].items()
+            }
+        return Reading((first, *layers), value)
 
     def _texts(self, given: str) -> dict[str, str]:
         """Return the expressions of the cell's text without spaces at its ends, and of it in lower case.

@@ -269,7 +269,9 @@ class SqlLevels:
                 cases += [(f"{cell.text} = {literal(text)}", at) for text, at in self.texts.items()]
             cases += [(f"{number} = {double(value)}", at) for value, at in self.numbers.items()]
             typed = bool(self.numbers) or cell.kind != "text"
-            return cell.reading(_cases(cases, _level(self.base)), text=bool(self.texts), number=typed)
+            known = {text: str(at) for text, at in (self.texts | self.words).items() if at is not None}
+            value = _cases(cases, _level(self.base))
+            return cell.reading(value, text=bool(self.texts), number=typed, known=known)
         if self.along == "numbers":
             unreadable = f"{number} IS NULL OR abs({number}) > {double(FARTHEST)}"
             cases = [(cell.missing(MISSING | {"+nan"}), self.missing), (unreadable, None)]
