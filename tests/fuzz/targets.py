@@ -28,6 +28,7 @@ from dpbandits.local import (
     Client,
     GPSpec,
     PublishedArms,
+    ReadoutSpec,
     ReportCounts,
     Robust,
     Server,
@@ -409,6 +410,26 @@ def _source_spec() -> Target:
     return Target(parse=parse, seeds=tuple(source.to_json().encode() for source in sources), form="json")
 
 
+def _readout_spec() -> Target:
+    """A readout's contract; what is taken makes a server and a report, and says the same again."""
+    specs = _spec(chooser="client"), _spec(learner="questions", chooser="server", mechanism="auto")
+    own: dict[str, Any] = {"privacy": dpb.LocalDP(epsilon=2.0), "n_users": 500}
+    readouts = [
+        ReadoutSpec(target=spec, policy=Server(spec).publish(), control=spec.arms[0], **own, **changes)
+        for spec, changes in zip(specs, ({}, {"share": 0.1, "missing": 1.0, "seed": 7}), strict=True)
+    ]
+
+    def parse(data: bytes) -> object:
+        spec = ReadoutSpec.from_json(as_text(data))
+        if ReadoutSpec.from_json(spec.to_json()) != spec:
+            raise AssertionError("a spec that comes back otherwise")
+        server, client = Server(spec), Client(spec)
+        client.choose(server.publish(), [0.5] * spec.target.dim)
+        return server.absorb([client.report(0.5)]), hash(spec), spec.statement()
+
+    return Target(parse=parse, seeds=tuple(one.to_json().encode() for one in readouts), form="json")
+
+
 def _counted() -> tuple[Spec, list[PublishedArms], list[bytes]]:
     spec = _spec(mechanism="signed", epsilons=(1.0, 2.0))
     policy = Server(spec).publish()
@@ -643,6 +664,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "reports-hadamard": partial(_reports, "hadamard"),
     "reports-laplace": partial(_reports, "laplace"),
     "source-spec": _source_spec,
+    "readout-spec": _readout_spec,
     "report-file": _report_file,
     "counts": _counts,
     "survey-counts": partial(_survey_rows, "survey_log"),

@@ -91,6 +91,7 @@ def test_the_server_has_no_way_in_for_raw_data():
         "publish": set(),
         "estimate": set(),
         "diagnostics": set(),
+        "readout": {"confidence"},
         "replay": {"spec", "batches"},
         "merge": {"counts"},
         "check_merge": {"counts"},

@@ -2290,6 +2290,16 @@ MUTATIONS = (
         tests="tests/local/test_readouts.py::test_a_device_sends_one_report_and_decides_by_the_policy_without_one",
     ),
     _bug(
+        "a readout in shares of reported bits",
+        "a difference of randomised bits is read as one of outcomes, and is too small",
+        (
+            "local/server/readout.py",
+            "unit, side = width / (p - q), 0.5 * (1.0 - confidence)",
+            "unit, side = width, 0.5 * (1.0 - confidence)",
+        ),
+        tests="tests/local/test_readouts.py::test_the_server_counts_bits_by_group_in_memory_on_disk_and_in_parts",
+    ),
+    _bug(
         "features that every device computes for itself",
         "another processor's eigenvectors put a report into coordinates that its server does not have",
         (
