@@ -29,7 +29,9 @@ SPEC = spec_with(
 )
 
 
-def reports(published: Any, count: int, *, spec: dpb.local.Spec = SPEC) -> list[bytes]:
+def reports(
+    published: Any, count: int, *, spec: dpb.local.Spec | dpb.local.ReadoutSpec = SPEC
+) -> list[bytes]:
     made = []
     for number in range(count):
         client = dpb.local.Client(spec)
@@ -93,6 +95,24 @@ def test_a_report_counts_once_whichever_workers_it_came_to(two: list[SharedServe
     assert (tally.accepted, tally.repeated) == (2, 4)
     assert two[0].absorb(batch).repeated == 6
     assert len(two[0].server.nonces()) == len(two[1].server.nonces()) == 6
+
+
+def test_workers_answer_a_readout_as_one_server_does(stores: list[PostgresStore]) -> None:
+    """The version stays the same, however many reports come, and also for a worker that comes later."""
+    spec = dpb.local.ReadoutSpec(
+        target=SPEC, policy=Server(SPEC).publish(), control="mail", privacy=dpb.LocalDP(epsilon=1), n_users=60
+    )
+    with stores[0].writing() as writes:
+        writes.run("INSERT INTO surveys VALUES ('r', 'asked', 'people', ?, 0)", spec.to_json())
+        SharedServer.begin(writes, "r", spec)
+    workers, alone = [SharedServer(store, "r", spec, least_open=0.0) for store in stores], Server(spec)
+    batch = reports(workers[0].publish(), 60, spec=spec)
+    for first in range(0, 60, 10):
+        workers[first // 10 % 2].absorb(batch[first : first + 15])
+        assert {one.publish().version for one in workers} == {0}
+    alone.absorb(batch)
+    late = SharedServer(stores[1], "r", spec, least_open=0.0)
+    assert [one.server.readout() for one in (*workers, late)] == [alone.readout()] * 3
 
 
 def test_a_version_that_one_worker_closed_is_closed_for_all(two: list[SharedServer]) -> None:
