@@ -5,6 +5,7 @@
 | `declared` | `Readout`, `Control` and `Stop`: the public arguments |
 | `groups` | the group of every round, from public coins |
 | `lattice` | outcomes as integers, their sums at a look, and the sensitivities of these sums |
+| `segments` | segments of one context column, sums in them, and their sensitivities |
 | `budget` | division of the promise between learning and readout, and the noise of both groups' sums |
 | `rows` | the outcomes of rounds whose look is not released yet: secret |
 | `minimum` | propensities of decisions with a minimum share |
