@@ -371,3 +371,35 @@ def test_a_look_that_dies_before_it_is_stored_is_made_once(folder: Path) -> None
     (stored,) = (json.loads(value)["looks"] for (value,) in fact)
     assert stored[0][1] == drawn[1]  # the public numbers
     assert stored[0][0] != drawn[0]  # noise that nobody saw was drawn again
+
+
+def test_an_early_end_whose_look_dies_before_it_is_stored_is_made_once(folder: Path) -> None:
+    end = "/v1/policies/read/readout:end"
+
+    def life() -> None:
+        """End the comparison, and die when its last look was computed."""
+        die_at_looks(folder.parent)
+        with served(Service(folder)) as caller:
+            (folder.with_name("token")).write_text(str(caller.token))
+            answered(caller.post("/v1/populations", CUSTOMERS), 201)
+            begun(caller)
+            for number in range(20):
+                answered(caller.decide(f"v{number}", policy="read"))
+            answered(caller.post(end, {}))
+            answered(caller.decide("v20", policy="read"))  # waits for the end
+
+    child = os.fork()
+    if not child:
+        try:
+            life()
+        finally:
+            os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    drawn = json.loads(folder.with_name("computed-1").read_text())
+    with served(Service(folder), folder.with_name("token").read_text()) as caller:
+        groups = {answered(caller.decide(f"w{number}", policy="read")).get("group") for number in range(30)}
+        assert groups == {"policy", None}
+        found = answered(caller.get(LOOKS))
+        assert (found["looks"], found["over"]) == (1, True)
+        assert sum(found["result"]["readings"]["rounds"]) == drawn[1][0][0] + drawn[1][1][0] == 19
+        assert answered(caller.post(end, {})) == found
