@@ -85,7 +85,7 @@ def kind_of_type(declared: str | None, name: str) -> Kind:
         if re.fullmatch(pattern, plain):
             return kind
     raise InvalidParameter(
-        f"column {name!r} has the type {declared}: cast it to a text, a number, a boolean, a date or a "
+        f"column {name!r} has the type {plain}: cast it to a text, a number, a boolean, a date or a "
         "timestamp in a view"
     )
 
