@@ -224,10 +224,10 @@ def test_an_engine_reads_no_address_and_takes_no_other_options(tmp_path):
 
 
 def test_progress_is_shown_in_percent(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr("dpbandits._progress.EVERY", 0.02)
+    monkeypatch.setattr("dpbandits._progress.EVERY", 0.005)
     monkeypatch.setattr("dpbandits.tables.warehouse.duck.POLLED", 0.01)
-    with source_of(pa.table({"age": np.arange(200_000)}), threads=1) as source:
-        sql = f"SELECT count(DISTINCT hash(age) % 150000) AS n FROM {source.relation}"
+    with source_of(pa.table({"age": np.arange(500_000)}), threads=1) as source:
+        sql = f"SELECT count(DISTINCT md5(CAST(age AS VARCHAR))) AS n FROM {source.relation}"
         found = source.query(sql, told="counting")["n"]
         assert source.query(sql)["n"] == found
     assert "counting: " in capfd.readouterr().err
