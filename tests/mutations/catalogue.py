@@ -1121,6 +1121,17 @@ MUTATIONS = (
         tests="tests/models/test_readout.py",
     ),
     _bug(
+        "answers that no noise is for",
+        "readout: an answer moves the sums by more than the sensitivity from which their noise is computed",
+        (
+            "central/readout/lattice.py",
+            "first = own + 0.5 * A + squared + rounding",
+            "first = own + squared + rounding",
+        ),
+        tests="tests/central/readout/test_lattice_and_budget.py::"
+        "test_replacing_one_user_moves_the_integers_by_at_most_the_sensitivity",
+    ),
+    _bug(
         "one number's noise for all values",
         "evaluate: a person moves the arm's value, the policy's and the difference, with noise for one",
         (
