@@ -19,7 +19,7 @@ from dpbandits._typing import FloatArray
 __all__ = ["quantile", "tail"]
 
 _STEPS = 30
-"""Largest number of steps of the search for a quantile; its relative error is then below 1e-8."""
+"""Largest number of steps of the search for a quantile; its relative error is then below 1e-7."""
 
 _CLOSE = 1e-7
 """Error of a quantile's level, on the scale of a normal variable, at which the search ends."""
@@ -83,14 +83,15 @@ def quantile(level: FloatArray | float, sd: FloatArray, scales: FloatArray) -> F
     for _ in range(_STEPS):
         found, beyond = _at(t, sd, scales)
         value = -ndtri(np.maximum(beyond, 1e-300)) - normal
-        if np.abs(value).max(initial=0.0) < _CLOSE:
+        close = np.abs(value) < _CLOSE
+        if close.all():
             break
         low, high = np.where(value > 0.0, low, t), np.where(value > 0.0, t, high)
         rise = np.where(value == error, 1.0, value - error)
         step = np.where(value == error, 0.0, value * (t - before) / rise)
         before, error = t, value
         ahead = t - step
-        t = np.where((low < ahead) & (ahead < high), ahead, 0.5 * (low + high))
+        t = np.where(close, t, np.where((low < ahead) & (ahead < high), ahead, 0.5 * (low + high)))
     return np.asarray(found * total)
 
 
