@@ -394,7 +394,7 @@ def test_intervals_of_cells_cover_with_noisy_counts(metric):
 def test_cells_that_noise_made_large_are_not_favoured():
     """Cells of rare rewards whose counts are too small, but for noise: those that are read have no bias."""
     rng, runs, rate = np.random.default_rng(5), 40_000, 0.02
-    rounds, sd = np.array([50_000.0, 700.0]), 100.0
+    rounds, sd = np.array([50_000.0, 950.0]), 100.0
     shape = (runs, 2, 1)
     laws = NoiseScales(gaussian=2.0 * sd), NoiseScales(gaussian=sd)
     counts = rounds[:, None] + 2.0 * sd * rng.standard_normal(shape)
