@@ -39,7 +39,7 @@ from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state.witness import FileWitness
 from flat import spec_with
 from internals.marginals import durable_blocks
-from internals.policy import kept_nodes
+from internals.policy import durable_looks, kept_nodes
 from internals.server import held_back, snapshots_often
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
@@ -202,6 +202,7 @@ class PolicySubject:
     not_state, unguarded = (), ()
     rounds_before, rounds = 3, 10
     epsilon, delta = 4.0, 1e-6
+    metrics: ClassVar[dict[str, object]] = {}
 
     def build(self, ledger: SQLiteLedger) -> Any:
         return GPBandit(
@@ -289,7 +290,7 @@ class _PolicySession:
         self.policy.close()
 
     def tell(self, decision: str) -> None:
-        self.policy.tell(decision, 0.5)
+        self.policy.tell(decision, 0.5, **self.subject.metrics)
         self.leave(f"told {decision}", "")
 
     def show(self) -> None:
@@ -417,6 +418,30 @@ class LivingSubject(_Living):
     def prepare(self, folder: Path) -> None:
         witnessed_ledger_in(folder)
         super().prepare(folder)
+
+
+class ReadoutSubject(_Living, MarginalSubject):
+    """A readout beside the tables: looks come between blocks, of both groups, and no metric is gone."""
+
+    name = "GPBandit with a readout, in a folder"
+    metrics: ClassVar[dict[str, object]] = {"complaint": True, "revenue": 20.0}
+
+    def build(self, ledger: SQLiteLedger) -> Any:
+        return GPBandit(
+            contexts=dpb.Schema(**{name: dpb.Categories(["no", "yes"]) for name in ("old", "near", "new")}),
+            arms=["mail", "call"], reward_range=(0, 1), horizon=40,
+            tuning=GPTuning(release="marginals", blocks=(4, 8, 12, 16)),
+            privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
+            account=ledger.account("people"),
+            readout=dpb.Readout(
+                control=dpb.Control(arm="call", share=0.4), looks=13,
+                metrics={"complaint": bool, "revenue": (0, 500)},
+            ),
+        )  # fmt: skip
+
+    def releases(self, policy: Any) -> dict[str, object]:
+        looks = {f"release of look {number}": look for number, look in enumerate(durable_looks(policy))}
+        return super().releases(policy) | looks
 
 
 class LivingTreeSubject(_Living, TreeSubject):
@@ -835,6 +860,7 @@ SUBJECTS: tuple[Subject, ...] = (
     WitnessedLedgerSubject(),
     PolicySubject(),
     LivingSubject(),
+    ReadoutSubject(),
     CellSubject(),
     MarginalSubject(),
     TreeSubject(),
