@@ -3664,6 +3664,52 @@ MUTATIONS = (
         tests="tests/central/logged/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
     ),
     _bug(
+        "all rows of a busy user in an engine",
+        "an engine adds up every row of a user who has many",
+        (
+            "central/logged/engine.py",
+            "AS dpb_ranked WHERE dpb_rank <= {plan.rows_per_user})",
+            "AS dpb_ranked WHERE dpb_rank > 0)",
+        ),
+        tests="tests/central/logged/test_engine.py::test_duckdb_adds_up_hostile_rows_as_numpy_does",
+    ),
+    _bug(
+        "k + 1 rows of a user in an engine",
+        "an engine lets a user have one row more than the noise covers",
+        (
+            "central/logged/engine.py",
+            "HAVING count(*) > {plan.rows_per_user}",
+            "HAVING count(*) > {plan.rows_per_user + 1}",
+        ),
+        tests="tests/central/logged/test_engine.py::test_duckdb_adds_up_hostile_rows_as_numpy_does",
+    ),
+    _bug(
+        "rows without an id in an engine",
+        "an engine counts rows of nobody, of which one person may have any number",
+        ("central/logged/engine.py", "WHERE dpb_id IS NOT NULL", "WHERE TRUE"),
+        tests="tests/central/logged/test_engine.py::test_duckdb_adds_up_hostile_rows_as_numpy_does",
+    ),
+    _bug(
+        "k + 1 rows of a user of a log",
+        "one row more of a user counts than the noise covers",
+        (
+            "central/logged/plan.py",
+            "_places(_changes(of[order])) < self.rows_per_user",
+            "_places(_changes(of[order])) <= self.rows_per_user",
+        ),
+        tests="tests/central/logged/test_plan.py::test_at_most_k_rows_of_a_user_count_also_if_they_are_identical",
+    ),
+    _bug(
+        "a user's rows by their place in the file",
+        "which rows of a user count depends on the order of the table, which engines do not keep",
+        (
+            "central/logged/plan.py",
+            "np.lexsort((number, *words.T[::-1], key.hashed(words, number), of))",
+            "np.lexsort((many, of))",
+        ),
+        tests="tests/central/logged/test_plan.py::test_the_order_of_the_table_does_not_decide_which_rows_count",
+    ),
+    _bug(
         "a log's tables charged as features",
         "an account pays for Gaussian noise where Laplace noise was drawn, whose loss adds up to more",
         (

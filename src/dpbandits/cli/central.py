@@ -83,7 +83,8 @@ def learn(
         Option(
             "--table",
             help="Table that the TOML file describes, read where it is: a path or glob of files, or "
-            "duckdb:///FILE?table=NAME. Its rows are not loaded.",
+            "duckdb:///FILE?table=NAME, or postgresql://USER@HOST/DATABASE?table=NAME. Its rows are not "
+            "loaded. Keep a password out of the address: set PGPASSWORD.",
         ),
     ] = None,
     memory: Annotated[

@@ -13,6 +13,7 @@ from dpbandits.privacy import JointDP
 from dpbandits.tables import Actions, Categories, Ordered, Range, Schema
 from dpbandits.tables.sql.ids import id_in
 from dpbandits.tables.warehouse import source_of
+from service import databases
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
@@ -95,6 +96,40 @@ def test_duckdb_adds_up_hostile_rows_as_numpy_does(k, clip):
         found = from_engine(source, policy_for(promise, 4000), clip=clip)
     np.testing.assert_array_equal(found, expected)
     assert found.any()
+
+
+@pytest.mark.parametrize("kind", databases.KINDS)
+@pytest.mark.parametrize("clip", [False, True])
+def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
+    address, held = databases.fresh(kind), hostile(3000)
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE log ({', '.join(f'{name} text' for name in held)})")
+        with connection.cursor() as cursor, cursor.copy("COPY log FROM STDIN") as copy:
+            for row in held.itertuples(index=False):
+                copy.write_row(row)
+    expected = log_of(held, clip=clip).unsafe_sums(TWO, horizon=3000, key=KEY, bound=1.0)
+    with source_of(f"{address}&table=log", threads=1) as source:
+        found = from_engine(source, policy_for(TWO, 3000), clip=clip)
+        with pytest.raises(DataUnavailable) as error:
+            source.query("SELECT CAST(person AS integer) FROM log")
+    np.testing.assert_array_equal(found, expected)
+    assert error.value.__cause__ is error.value.__context__ is None
+    with source_of(f"{address}&table=other") as source, pytest.raises(DataUnavailable, match="no table"):
+        source.columns()
+    with pytest.raises(InvalidParameter, match="table=NAME"):
+        source_of(address)
+
+
+@pytest.mark.slow
+def test_a_user_with_a_million_rows_has_k_of_them():
+    rows = 1_000_000
+    held = pd.DataFrame({name: np.resize(own, rows) for name, own in hostile(997).items()})
+    held["person"] = np.where(np.arange(rows) % 9 == 0, [str(i // 50) for i in range(rows)], "busy")
+    expected = log_of(held).unsafe_sums(TWO, horizon=rows, key=KEY, bound=1.0)
+    with source_of(held) as source:
+        np.testing.assert_array_equal(from_engine(source, policy_for(TWO, rows)), expected)
 
 
 def test_without_users_every_row_counts():

@@ -344,7 +344,9 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
     return (
         f"SELECT coalesce({', '.join(places)}) AS place, CAST(sum(dpb_y) AS bigint) AS rewards, "
         f"CAST(sum(dpb_v) AS bigint) AS weights, CAST(count(*) AS bigint) AS counted\n"
-        f"FROM (SELECT {', '.join(entries)}, dpb_y, dpb_v\n"
+        f"FROM (SELECT {', '.join(entries)},\n"
+        # PostgreSQL adds up integers of 32 bits faster.
+        "CAST(dpb_y AS integer) AS dpb_y, CAST(dpb_v AS integer) AS dpb_v\n"
         f"FROM (SELECT {', '.join(digits)}\nFROM {rows} AS dpb_kept) AS dpb_unpacked\n"
         f"WHERE dpb_read = 1) AS dpb_placed\n"
         f"GROUP BY GROUPING SETS ({', '.join(f'({place})' for place in places)})"

@@ -68,8 +68,8 @@ def learn(
     zero. All rows count, at most `privacy.rounds_per_user` of each user.
 
     Args:
-        source: Path or glob of CSV, TSV, Parquet or Arrow files, "duckdb:///FILE?table=NAME", or a data
-            frame.
+        source: Path or glob of CSV, TSV, Parquet or Arrow files, "duckdb:///FILE?table=NAME",
+            "postgresql://USER@HOST/DATABASE?table=NAME", or a data frame.
         contexts: Public columns of a user's context.
         arms: Public labels of all arms, or `Products`.
         actions: Instead of arms, a grid of numbers or categories, with the names of its columns.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.tables.warehouse.duck import DuckSource
+from dpbandits.tables.warehouse.postgres import PostgresSource
 
 __all__ = ["Source", "source_of"]
 
@@ -52,12 +53,13 @@ class Source(Protocol):
         """Close the connection and remove temporary files."""
 
 
-def source_of(where: object, *, memory: int | None = None, threads: int | None = None) -> DuckSource:
+def source_of(where: object, *, memory: int | None = None, threads: int | None = None) -> Source:
     """Open a table.
 
     Args:
         where: Path or glob of .csv, .tsv (also .gz), .parquet, .arrow or .feather files;
-            "duckdb:///FILE?table=NAME"; or a data frame of pandas, polars or pyarrow.
+            "duckdb:///FILE?table=NAME" or "postgresql://USER@HOST/DATABASE?table=NAME"; or a data frame of
+            pandas, polars or pyarrow.
         memory: Most bytes that the engine holds; the default is `dpbandits.memory_limit()`.
         threads: Number of threads of the engine; the default is one for each core.
 
@@ -74,7 +76,11 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
     if "://" not in text:
         return DuckSource.of_files(text, **options)
     url = urlsplit(text)
+    if url.scheme in ("postgres", "postgresql"):
+        return PostgresSource(text, **options)
     tables = parse_qs(url.query).get("table", [])
     if url.scheme != "duckdb" or url.netloc or len(url.path) < 2 or len(tables) != 1:
-        raise InvalidParameter("expected a path, a data frame, or duckdb:///FILE?table=NAME")
+        raise InvalidParameter(
+            "expected a path, a data frame, duckdb:///FILE?table=NAME or postgresql://...?table=NAME"
+        )
     return DuckSource.of_database(unquote(url.path[1:]), tables[0], **options)
