@@ -106,21 +106,9 @@ def learn(
     columns, logged = roles_of(
         menu, action=action, reward=reward, propensity=propensity, density=density, user=user
     )
-    opened = source_of(source, memory=memory, threads=threads)
-    try:
-        log = _Log(
-            opened,
-            _address(source),
-            menu,
-            columns,
-            (span.low, span.high),
-            logged,
-            clip or span.clip,
-            progress,
-        )
+    with source_of(source, memory=memory, threads=threads) as opened:
+        log = _Log(opened, _address(source), menu, columns, (span.low, span.high), logged, clip or span.clip)
         return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
-    finally:
-        opened.close()
 
 
 def _address(source: object) -> str:

@@ -1,7 +1,7 @@
 """`Source`: a table and the engine that reads it; `source_of` opens one."""
 
 from os import PathLike, fspath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
@@ -48,6 +48,12 @@ class Source(Protocol):
             DataUnavailable: The engine failed. The message has no cell, whatever the engine said.
             InvalidData: The result has a column that is not of integers, or a NULL.
         """
+
+    def __enter__(self) -> Self:
+        """Return the source."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close the source."""
 
     def close(self) -> None:
         """Close the connection and remove temporary files."""
