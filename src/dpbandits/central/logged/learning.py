@@ -106,8 +106,9 @@ def learn(
     columns, logged = roles_of(
         menu, action=action, reward=reward, propensity=propensity, density=density, user=user
     )
+    limits = span.low, span.high
     with source_of(source, memory=memory, threads=threads) as opened:
-        log = _Log(opened, _address(source), menu, columns, (span.low, span.high), logged, clip or span.clip)
+        log = _Log(opened, _address(source), menu, columns, limits, logged, clip or span.clip, progress)
         return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
 
 
