@@ -88,6 +88,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.planning.answers.Apart"),
     ("py:class", "dpbandits.lab.planning.segments.Segments"),
     ("py:class", "SharedServer"),  # loaded where it is used
+    ("py:class", "ReportHistogram"),  # loaded where it is used
     ("py:class", "dpbandits.budget.ledger.Contents"),
 ]
 # Other libraries' inventories would need a network.

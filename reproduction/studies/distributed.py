@@ -5,7 +5,7 @@
 Three groups of worlds:
 
 - contexts in the unit square and three or more arms, 40,000 people: average regret;
-- `cps-income`, 20,000 people: share of the non-private uplift over random choice;
+- `cps-income`, 50,000 people: share of the non-private uplift over random choice;
 - the world of Figure 1 of Dubey2021, 1,024 rounds with 25 candidates each: total regret.
 
 In the first two groups, "central" is `GPBandit` at (1, 1e-6), "local" is `local.Spec`, and "distributed" is
@@ -17,13 +17,15 @@ In the last group people choose among points, for which `DistributedSpec` has no
 of a cell's two buckets has four draws of discrete Laplace noise of scale 2/epsilon, two of each aggregator,
 and the sum of centred rewards is half of it. Rewards there are 0 or 1, so that no rounding is needed.
 
-Each person reports once. Noise is simulated. Evaluations on data that one may look at. Seeds from 1,000,000.
+`--group` runs one group and keeps the others' results in the file. Each person reports once. Noise is
+simulated. Evaluations on data that one may look at. Seeds from 1,000,000.
 """
 
 import argparse
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import GPTuning
+from dpbandits.central.schedule import growing_blocks
 from dpbandits.distributed import DistributedSpec
 from dpbandits.errors import DPBanditsWarning
 from dpbandits.lab.baselines import BlockAggregation
@@ -52,11 +55,18 @@ from reproduction.studies.releases import features_of
 EPSILON, DELTA = 1.0, 1e-6
 PEOPLE = 40_000
 WORLDS = ("ma", "diagonal", "clustered")
-INCOME_PEOPLE = 20_000
+INCOME_PEOPLE = 50_000
+
+FIGURE_SEEDS = 20
+"""Number of seeds in the world of Figure 1 for each seed elsewhere."""
 
 NOISES = 4
 """Independent noises of half the difference of two buckets, each with the noise of two aggregators."""
 
+
+FIGURE_CHOICE = {"first": 64, "growth": 1.15, "thompson_scale": 0.1}
+"""Blocks and temperature of "distributed" in the world of Figure 1, chosen by `--figure` of
+`reproduction.tuning.distributed` on tuning seeds."""
 
 _TABLE_STREAM = 17
 
@@ -127,8 +137,8 @@ def distributed(table: TableBandit, seed: int) -> dict[str, float]:
     return {"regret": found.average_regret, "reward": found.average_reward}
 
 
-def figure_1(trust: str, seed: int) -> float:
-    """Total regret in the world of Figure 1."""
+def figure_1(trust: str, seed: int, choice: dict[str, float] = FIGURE_CHOICE) -> float:
+    """Total regret in the world of Figure 1; `choice` is for "distributed"."""
     if trust == "local":
         return float(simulate_local("printed", dpb.JointDP(epsilon=EPSILON, delta=1e-5), seed)["regret"])
     environment = world_of("printed", seed)
@@ -143,6 +153,8 @@ def figure_1(trust: str, seed: int) -> float:
     }
     tuning = GPTuning(release="cells", features=features)
     if trust == "distributed":
+        blocks = growing_blocks(environment.horizon, first=int(choice["first"]), growth=choice["growth"])
+        tuning = replace(tuning, blocks=blocks, thompson_scale=choice["thompson_scale"])
         policy: Any = BlockAggregation(**shared, noises=NOISES, tuning=tuning)
     else:
         policy = dpb.central.GPBandit(**shared, tuning=tuning)
@@ -166,36 +178,56 @@ def _row(world: str, people: int, measure: str, values: dict[str, Estimate], rep
     return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reps", type=int, default=10)
-    parser.add_argument("--figure-reps", type=int, default=200)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", DPBanditsWarning)  # large deltas are for comparison with papers
-    seeds, rows = report_seeds(FIRST_REPORT_SEED, options.reps), []
+def on_worlds(reps: int) -> list[dict[str, Any]]:
+    """Average regret in the worlds of points."""
+    seeds, rows = report_seeds(FIRST_REPORT_SEED, reps), []
     for name in WORLDS:
         values = {
             trust: Estimate.of(np.array([make(table_of(name, seed), seed)["regret"] for seed in seeds]))
             for trust, make in ON_TABLES.items()
         }
         table_of.cache_clear()
-        rows.append(_row(name, PEOPLE, "average regret", values, options.reps))
+        rows.append(_row(name, PEOPLE, "average regret", values, reps))
+    return rows
+
+
+def on_income(reps: int) -> list[dict[str, Any]]:
+    """Share of the non-private uplift on the income table."""
+    seeds = report_seeds(FIRST_REPORT_SEED, reps)
     tables = [cps_income(seed=seed, horizon=INCOME_PEOPLE) for seed in seeds]
     rewards = {
         trust: np.array([make(table, seed)["reward"] for table, seed in zip(tables, seeds, strict=True)])
         for trust, make in (ON_TABLES | {"non-private": non_private}).items()
     }
-    even = np.full(options.reps, 1.0 / tables[0].n_arms)  # one arm of each row is right
+    even = np.full(reps, 1.0 / tables[0].arms.n_arms)  # one arm of each row is right
     kept = {trust: share_kept(rewards[trust], rewards["non-private"], even) for trust in ON_TABLES}
-    values = {trust: Estimate(one.share, one.standard_error, options.reps) for trust, one in kept.items()}
-    rows.append(_row("cps-income", INCOME_PEOPLE, "share of the non-private uplift", values, options.reps))
-    seeds = report_seeds(FIRST_REPORT_SEED, options.figure_reps)
+    values = {trust: Estimate(one.share, one.standard_error, reps) for trust, one in kept.items()}
+    return [_row("cps-income", INCOME_PEOPLE, "share of the non-private uplift", values, reps)]
+
+
+def on_figure(reps: int) -> list[dict[str, Any]]:
+    """Total regret in the world of Figure 1, on twenty times as many seeds, which are cheap."""
+    seeds = report_seeds(FIRST_REPORT_SEED, FIGURE_SEEDS * reps)
     values = {trust: Estimate.of(np.array([figure_1(trust, seed) for seed in seeds])) for trust in ON_TABLES}
-    rows.append(_row("figure-1", 1024, "total regret", values, options.figure_reps))
-    options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return [_row("figure-1", 1024, "total regret", values, len(seeds))]
+
+
+GROUPS = {"worlds": on_worlds, "income": on_income, "figure": on_figure}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reps", type=int, default=10)
+    parser.add_argument("--group", action="append", choices=GROUPS, help="run this group only; repeatable")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", DPBanditsWarning)  # large deltas are for comparison with papers
+    found: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    for name in options.group or GROUPS:
+        found[name] = GROUPS[name](options.reps)
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """How the constants of `dpbandits.distributed` were chosen: average regret on tuning worlds and tuning seeds.
 
     python -m reproduction.tuning.distributed --out reproduction/results/distributed-tuning.json
+    python -m reproduction.tuning.distributed --figure --out reproduction/results/distributed-figure.json
 
 Each row changes one constant of `DistributedTuning`, or the number of cells relative to its default. Regret
 is averaged over the tuning worlds of `reproduction.local_worlds`, for two numbers of users, on seeds from 0.
 About 7 CPU minutes.
+
+With `--figure`, the blocks and the temperature of the study's policy in the world of Figure 1 are compared,
+on seeds from 0. About 3 CPU minutes.
 """
 
 import argparse
@@ -20,6 +24,7 @@ from dpbandits.distributed import DistributedSpec, DistributedTuning
 from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.evaluation.summary import mean_and_error
 from reproduction.local_worlds import TUNING_WORLDS, world
+from reproduction.studies.distributed import figure_1
 
 SETTINGS = ((40_000, 1.0), (4_000, 1.0))
 """Numbers of users, and epsilons."""
@@ -36,6 +41,34 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"temperature": 1.2},
 )
 """Changes from the defaults; `cells` is a factor."""
+
+
+FIGURE_CHOICES = tuple(
+    {"first": first, "growth": growth, "thompson_scale": scale}
+    for first, growth, scale in (
+        (64, 1.25, 0.2),
+        (64, 1.25, 0.1),
+        (64, 1.15, 0.2),
+        (64, 1.15, 0.1),
+        (64, 1.15, 0.05),
+        (48, 1.15, 0.1),
+        (100, 1.15, 0.1),
+    )
+)
+"""Blocks and temperatures in the world of Figure 1. The first are the defaults of `BlockAggregation`."""
+
+FIGURE_REPS = 60
+
+
+def figure_rows() -> list[dict[str, Any]]:
+    """Return the total regret of each of `FIGURE_CHOICES`."""
+    rows = []
+    for choice in FIGURE_CHOICES:
+        found = np.array([figure_1("distributed", seed, choice) for seed in range(FIGURE_REPS)])
+        mean, error = mean_and_error(found)
+        rows.append({"choice": choice, "reps": FIGURE_REPS, "regret": mean, "error": error})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 def regret(name: str, people: int, epsilon: float, seed: int, choice: dict[str, Any]) -> float:
@@ -60,10 +93,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--figure", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    rows = []
-    for choice in CHOICES:
+    rows = figure_rows() if options.figure else []
+    for choice in () if options.figure else CHOICES:
         row: dict[str, Any] = {"choice": choice, "reps": options.reps}
         for people, epsilon in SETTINGS:
             # one mean over the worlds for every seed, so that the error is over seeds
