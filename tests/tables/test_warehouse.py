@@ -139,6 +139,11 @@ def test_frames_are_tables_and_a_cell_of_another_type_changes_no_other(tmp_path)
     with source_of(pandas.DataFrame({"age": pandas.Series(MIXED, dtype=object)})) as source:
         rows = [batch.to_pydict()["age"] for batch in source.batches(f"SELECT * FROM {source.relation}", 99)]
     assert rows == [["30", "s3cret", None, "41", "2.5", None, "1", "\ufffd", "\ufffd", "2026-01-02"]]
+    numbers = [2.0**53 + 2, 0.1, Decimal(2**53 + 1), Decimal("1E+999999")]
+    with source_of(pandas.DataFrame({"age": pandas.Series([*numbers, "s3cret"], dtype=object)})) as source:
+        rows = [batch.to_pydict()["age"] for batch in source.batches(f"SELECT * FROM {source.relation}", 99)]
+    # a float beyond 2^53 names nobody, also beside a text
+    assert rows == [["9.0071992547409940e+15", "0.1", "9007199254740993", "inf", "s3cret"]]
     with pytest.raises(InvalidData, match="pass a data frame"):
         source_of({"age": [1]})
     with pytest.raises(InvalidData, match="eager data frame"):

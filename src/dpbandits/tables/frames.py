@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._cells import array_of, as_objects, is_missing
+from dpbandits._cells import EXACT, array_of, as_objects, is_missing
 from dpbandits._checks import kind_of
 from dpbandits._lazy import needing
 from dpbandits.errors import InvalidData
@@ -21,6 +21,9 @@ __all__ = ["Table", "frame_as_arrow", "read_table"]
 
 _NO_TEXT = "\ufffd"
 """Text of a cell that has none. It is no number, date or id, so it is read as unreadable."""
+
+_DIGITS = 76
+"""Largest number of digits of a decimal number in Arrow."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,11 @@ def _as_text(cell: object) -> str | None:
             return None
         if isinstance(cell, numbers.Integral | np.bool_):
             return str(int(cell))
+        if isinstance(cell, Decimal) and abs(cell.adjusted()) <= _DIGITS:
+            return format(cell, "f")
         if isinstance(cell, numbers.Real | Decimal) and not isinstance(cell, np.timedelta64):
-            return repr(float(cell))
+            number = float(cell)  # an exponent makes it no id, as in a column of floats
+            return repr(number) if abs(number) <= EXACT else f"{number:.16e}"
         return str(cell) if isinstance(cell, date | time | np.datetime64) else _NO_TEXT
     except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
         return _NO_TEXT

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbandits.budget import MemoryLedger
-from dpbandits.central import learn
+from dpbandits.central import LoggedTable, learn
 from dpbandits.cli.main import app
 from dpbandits.errors import BudgetExceeded, DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.privacy import JointDP
@@ -157,3 +157,25 @@ def test_the_command_learns_from_a_table_where_it_is(held, tmp_path):
     assert "epsilon" in found.output
     for wrong in (["--release", "features"], ["--uniform-contexts"], ["--lengthscale", "0.2"]):
         assert CliRunner().invoke(app, [*given, *wrong]).exit_code != 0
+
+
+def test_the_statement_says_that_all_rows_count_and_who_reads_them(held, tmp_path):
+    in_memory = {name: held[name].to_numpy() for name in held}
+    told = {"contexts": PEOPLE, "arms": ["mail", "call"], "action": "offer", "reward": "paid"}
+    for user, bound in (("person", True), (None, False)):
+        log = LoggedTable.of_people(in_memory, **told, reward_range=(0, 1), user=user)
+        promise = PROMISE if user else JointDP(epsilon=2.0, delta=1e-6, user_ids=False)
+        ours = log.publish(promise, horizon=ROWS // 2).function.guarantee
+        theirs = learned(
+            held, tmp_path / str(user), user=user, privacy=promise, horizon=ROWS // 2
+        ).function.guarantee
+        for found, engine in ((ours, False), (theirs, True)):
+            names = {one.name: one for one in found.assumptions}
+            assert names["whole table"].enforced
+            assert names["contribution bound"].enforced == bound
+            assert ("secret key" in names["whole table"].text) == bound
+            assert "enter or leave" not in found.theorem
+            assert "no row of others" in found.theorem
+            assert not {"one place per row", "logs in parts"} & names.keys()
+            assert ("engine" in names) == engine == ("engine" in found.observers[0].who)
+        assert ours.certificate == theirs.certificate

@@ -26,6 +26,7 @@ from dpbandits.central.logged.plan import SumsPlan
 from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.marginals.statement import of_whole_table
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
@@ -173,6 +174,8 @@ class _Log:
                 self.source, plan, rules, columns, clip=self.clip, key=key, progress=self.progress
             )
             function, names = learner.publish_sums(sums), list(menu.arms.names)
+            stated = of_whole_table(function.guarantee, rows=plan.rows_per_user, engine=True)
+            function = function.under(stated)
             return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
 
         work = Work(

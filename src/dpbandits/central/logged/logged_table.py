@@ -48,6 +48,7 @@ from dpbandits.central.logged.policy import (
 )
 from dpbandits.central.logged.published_table import PublishedTable, coded_by_value, numbers_by_value
 from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.marginals.statement import of_whole_table
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
@@ -609,6 +610,7 @@ class LoggedTable:
         if marginals:
             plan, coded, kept = self._counted(policy, key or secrets.token_bytes(_KEY_BYTES))
             function = policy.publish_sums(plan.summed(coded, kept))
+            function = function.under(of_whole_table(function.guarantee, rows=plan.rows_per_user))
         else:
             policy.learn(**self._rows_for(policy))
             function = policy.publish()

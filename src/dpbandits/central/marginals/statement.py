@@ -19,11 +19,11 @@ from dpbandits.central.statement import (
 )
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, PureDP
-from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord
 from dpbandits.privacy.sentences import enforced, protected_from, shown_to, unchecked
 
-__all__ = ["changed_arms", "logged_tables_guarantee", "marginals_guarantee"]
+__all__ = ["changed_arms", "logged_tables_guarantee", "marginals_guarantee", "of_whole_table"]
 
 THEOREM = (
     "Each round enters one block. Given earlier releases, replacing one user's rounds changes the sums and "
@@ -139,9 +139,31 @@ LOG_THEOREM = (
     "by bounded amounts; {noise} (derivation: dpbandits.central.logged.tables){counts}. Which "
     "tables there are is fixed before any data. The counts of each column alone are released first, and "
     "the cuts of ranges in all other tables are computed from them; predictions are computed from the "
-    "release. If a user has more or fewer rows, up to as many rows of others enter or leave at the end of "
-    "the horizon. In "
-    "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
+    "release."
+)
+AT_THE_END = (
+    " If a user has more or fewer rows, up to as many rows of others enter or leave at the end of the "
+    "horizon. In total no more rows change than if that user's rows were replaced, and the same bound "
+    "applies to each."
+)
+OWN_ROWS = (
+    " Which rows of a user count depends on this user's rows and a secret key alone. So replacing a user "
+    "changes which rows of this user count, and no row of others."
+)
+WHOLE_TABLE = (
+    "All rows of the table may count, also beyond the horizon, and each is read by itself. {ids}A row that "
+    "cannot be read counts zero. No noise scale depends on the number of rows, except through noisy counts "
+    "of contexts."
+)
+WHOLE_TABLE_OF_IDS = (
+    "Of one id's rows, readable or not, an order with a secret key chooses those that count, without looking "
+    "at other rows. A row without a readable id counts zero. "
+)
+ENGINE = unchecked(
+    "engine",
+    "The engine computes what its one statement says, from one state of the table. Nobody else sees the "
+    "rows, its errors, logs or temporary files. It reads ids by a narrower rule: a row counts zero if its id "
+    "is not printable ASCII, or is a fraction, a number with an exponent, a date, a time or a boolean.",
 )
 LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most the stated epsilon"
 VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to the Euclidean bound"
@@ -190,7 +212,7 @@ def logged_tables_guarantee(
     sentences.check_noise_status(setting.status)
     certificate = shares.certificate
     pure, vector = isinstance(certificate, PureDP), isinstance(shares, VectorNoise)
-    why = LOG_THEOREM.format(
+    why = (LOG_THEOREM + AT_THE_END).format(
         noise=VECTOR_NOISE if vector else LAPLACE_NOISE, counts="" if pure or vector else GAUSSIAN_COUNTS
     )
     why = sentences.reason(why, records[-1].certificate, which="" if vector else " on the counts")
@@ -229,4 +251,31 @@ def logged_tables_guarantee(
         status=setting.status,
         certificate=certificate,
         notes=(*notes, PROPENSITIES if logged is None else DRAWN[logged]),
+    )
+
+
+def of_whole_table(found: Guarantee, *, rows: int | None, engine: bool = False) -> Guarantee:
+    """Return the guarantee of a log of which all rows are read at once, given that of a log in parts.
+
+    Args:
+        found: Result of `logged_tables_guarantee`.
+        rows: Largest number of rows of a user id that count; None if rows carry no id.
+        engine: True if an engine adds up the rows.
+    """
+    parts = {
+        "one place per row": (
+            enforced("whole table", WHOLE_TABLE.format(ids="" if rows is None else WHOLE_TABLE_OF_IDS)),
+        ),
+        PARTS_OF_LOGS.name: (ENGINE,) if engine else (),
+    }
+    if rows is not None:
+        bound = f"No more than {counted(rows, 'row')} of a user id count, and further ones are dropped."
+        parts["contribution bound"] = (enforced("contribution bound", bound),)
+    seen, *others = found.observers
+    who = f"{seen.who} and the engine that reads the table" if engine else seen.who
+    return replace(
+        found,
+        observers=(replace(seen, who=who), *others),
+        assumptions=tuple(new for one in found.assumptions for new in parts.get(one.name, (one,))),
+        theorem=found.theorem.replace(AT_THE_END, OWN_ROWS),
     )

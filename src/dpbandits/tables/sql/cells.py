@@ -84,8 +84,9 @@ def kind_of_type(declared: str | None, name: str) -> Kind:
     for kind, pattern in _KINDS.items():
         if re.fullmatch(pattern, plain):
             return kind
+    shown = plain.partition("(")[0]  # an enumeration has its labels in parentheses
     raise InvalidParameter(
-        f"column {name!r} has the type {plain}: cast it to a text, a number, a boolean, a date or a "
+        f"column {name!r} has the type {shown}: cast it to a text, a number, a boolean, a date or a "
         "timestamp in a view"
     )
 
