@@ -29,7 +29,7 @@ policy's releases. `--only cost` measures what a readout costs the policy group 
 `--only local` reads randomised bits of devices (`local.ReadoutSpec`, control's share 1/2). The counts of
 each group are drawn as binomial sums, which is the law of adding up reports. `ever_excludes` is the share of
 runs in which the interval for all times excludes the truth at one of `LOCAL_TIMES` equally spaced times.
-`randomisation_left_out_coverage` is that of an interval that takes the estimated rates for open counts.
+`randomisation_left_out_coverage` is that of the usual interval, as if every bit were true.
 `unequal_found` has 5% fewer reports of the control group.
 """
 
