@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 WAIT, WAITS = 0.1, 600
-"""Seconds between two looks for the end of a comparison, and their largest number."""
+"""Seconds between two checks whether a comparison has ended, and the largest number of checks."""
 
 Data = Annotated[Path, Option(help="The service's folder. Without --database, stop the service first.")]
 Config = Annotated[

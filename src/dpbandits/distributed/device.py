@@ -63,7 +63,7 @@ class _Choice:
     """A choice that was not reported yet. It is private data and is never printed."""
 
     version: int
-    cell: int | None  # None: nothing may be said
+    cell: int | None  # None if the report names no cell
     report: Report | None = None
 
 
@@ -187,7 +187,7 @@ class Device(Held):
         published.fits(self.spec)
 
     def _read(self, published: PublishedCellArms, context: Any, available: Any) -> tuple[int, int | None]:
-        """Return the arm for a context, and the cell that a report may name; None for nothing to say."""
+        """Return the arm for a context, and the cell that a report names; None if it names none."""
         menu = self.spec.menu
         point = menu.read(context)[0]
         cell = int(self.spec.grid.locate(menu.in_cube(menu.middle if point is None else point)[None])[0])

@@ -44,6 +44,9 @@ CONSTANT_SD = 0.24
 """Prior standard deviation of an arm's level, as for the local learner of questions."""
 
 FLOOR, LEAST, FITS, DRAWS = 0.05, 0.05, 2, 16
+"""Smallest estimated share of a cell, relative to equal shares; smallest variance of a reward in [0, 1];
+number of fits; number of posterior draws of a version.
+"""
 
 INSIDE = 0.02
 """Distance from 0 and 1 to which the present mean g is clipped."""

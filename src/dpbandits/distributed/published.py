@@ -73,8 +73,9 @@ class PublishedCellArms(Seen, Configured):
 
     @worded
     def recommend_batch(self, spec: DistributedSpec, contexts: Any) -> tuple[Any, ...]:
-        """Return the arm of each of n contexts, in any form that `Menu.encode` takes, to decide without
-        reports.
+        """Return the arm of each of n contexts, for decisions without reports.
+
+        Contexts have any form that `Menu.encode` takes.
 
         Raises:
             IncompatibleState: The version does not fit the spec.

@@ -47,7 +47,7 @@ MOST_REPORTS = 2**53
 """Largest horizon, so that numbers of reports are exact as floats."""
 
 FEWEST_CELLS, MOST_CELLS = 16, 256
-"""Bounds of the default number of cells. With 256 cells a device's proof takes about 26 ms in a browser."""
+"""Bounds of the default number of cells. A device's proof that its report is one bucket grows with them."""
 
 CELLS_PER_ROOT = 0.8
 """Default number of cells per square root of the number of reports, at epsilon 1 for each report.

@@ -69,7 +69,7 @@ def header_of(path: Path) -> list[str]:
 
 
 def rows_in(lines: Iterable[str], path: Path) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the header of the open text file `path`, and its rows with as many cells.
+    """Return the header of the open text file `path`, and its rows, which have as many cells.
 
     Empty lines are no rows.
 

@@ -5,8 +5,8 @@ case. In Parquet and Arrow a null or NaN is missing too. This holds for every ty
 A declared category is never missing: an arm may be called "none".
 
 DuckDB reads Parquet and text, and pyarrow reads Arrow. The module `csv` reads text if DuckDB is not installed
-or refuses a file: it reads the same cells, and its errors name the line. DuckDB alone takes an empty cell too
-many at the end of a line, and a blank after a closing quote: neither changes another line.
+or refuses a file: it reads the same cells, and its errors name the line. DuckDB alone accepts an extra empty
+cell at the end of a line, and a blank after a closing quote: neither changes another line.
 
 Files are read in blocks. A block of numbers becomes an array at once; other blocks become `Coded`, with each
 distinct word once. Errors in a column are raised after the whole file was read, so that messages do not

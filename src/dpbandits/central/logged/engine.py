@@ -41,22 +41,25 @@ if TYPE_CHECKING:
 __all__ = ["statement", "summed_by"]
 
 _TINY, _SMALL = 2.0**-800, 2.0**200
-"""Rewards below the first number, in bounds, count zero. So do weights below one over the second."""
+"""Smallest distance of a reward from the reference, in bounds, and the inverse of the smallest weight.
+
+Smaller distances and weights count zero: they are rounded to zero units in any case, and could underflow.
+"""
 
 _SPREAD = 2.0**40
-"""Largest ratio between the largest distance of a reward from the reference and the bound, or the inverse."""
+"""Largest factor by which the largest distance of a reward from the reference and the bound may differ."""
 
 _LOW = 2.0**-100
-"""Distances from the low end of a range below this share of it are in the first level."""
+"""Share of a range: a number that is nearer to the low end is in the first level, without a division."""
 
 _DENSEST = 1e11
-"""Largest density of even draws, times that ratio: larger densities in a row are not told apart."""
+"""Largest product of the density of even draws and the largest distance of a reward, in bounds."""
 
 _HALF = 2**31
 
 
 class _Words(NamedTuple):
-    """Templates in which dialects differ: rounding to even, and the quotient of integers of at least 0."""
+    """Templates in which dialects differ: rounding to even, and a quotient of integers, rounded down."""
 
     rounded: str
     over: str

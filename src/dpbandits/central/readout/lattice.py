@@ -56,8 +56,10 @@ MOST_ROUNDS = 4096
 """Largest contribution bound with which squares of a user's sum fit into 64 bits."""
 
 ANSWERED, ANSWERED_ALONE = 9 / 16, 0.3
-"""Weight w of the answered rounds, beside 1 for the reward. More means less noise. The second is for a reward
-whose default is between both ends of its range.
+"""Weight w of the sum of answers, where the sum of rewards has the weight 1.
+
+A larger weight means less noise in the number of answers. The second is for a reward whose default is between
+both ends of its range.
 """
 
 _GAUSSIAN = (25, 16)

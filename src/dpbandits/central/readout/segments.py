@@ -39,7 +39,7 @@ from dpbandits.tables import Categories, Range, Schema
 __all__ = ["COUNTED", "MOST_SEGMENTS", "NOWHERE", "SegmentSums"]
 
 COUNTED = 0.5
-"""Weight of a segment's count of rounds, beside 1 for the sum of rewards. More means less noise."""
+"""Weight of a segment's count, where its sum of rewards has the weight 1. More means less noise in it."""
 
 MOST_SEGMENTS = 64
 """Largest number of segments. More would have too few users, and int64 sums hold far more."""

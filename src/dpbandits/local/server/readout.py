@@ -29,7 +29,10 @@ from dpbandits.models.readout.estimates import Contrast, Interval, Side
 __all__ = ["LocalReadoutResult", "group_sizes", "outcome_intervals", "read_outcomes"]
 
 _LEAST_LEVEL = 1e-12
-"""Chance of one end below which the interval for all times is the whole range: there are too few reports."""
+"""Smallest error probability of one end.
+
+With a smaller one there are too few reports, and the interval for all times is the whole range.
+"""
 
 
 @dataclass(frozen=True, repr=False)

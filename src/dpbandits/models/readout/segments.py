@@ -41,8 +41,10 @@ from dpbandits.models.readout.sums import Metric, NoiseScales
 __all__ = ["CellTable", "ReadCell", "cell_contrast", "holm", "segments"]
 
 LEAST_COUNT = 8.0
-"""Smallest number by which a cell is read, in standard deviations of its noise. Dividing by a count with a
-larger error would change the law of the noise.
+"""Smallest number by which a cell is read, in standard deviations of its noise.
+
+Dividing by a count with a larger error would change the law of the noise. `reproduction.tuning.readout`
+compares values.
 """
 
 

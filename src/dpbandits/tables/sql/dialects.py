@@ -66,7 +66,8 @@ class SqlEngine:
         casting: Expression of the number in a text that surely has one of this type.
         array: Constant array of numbers, from their texts and their type.
         entry: Entry of an array, from an index that begins at 0.
-        packed, row: All columns of the table as one value that the subqueries pass on, and the same again.
+        packed, row: Expression of all columns of the table as one value, which the subqueries pass on; and
+            expression of the columns of this value.
         double: Type of doubles.
         quotient: Quotient of two integers of at least 0, rounded down.
         zoned, naive, finer: Expressions of the microseconds since 1970 of a time with a zone, of a date or a

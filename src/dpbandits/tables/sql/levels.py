@@ -1,4 +1,4 @@
-"""SqlLevels of contexts, codes of arms and steps of actions, as expressions of cells."""
+"""Levels of contexts, codes of arms and steps of actions, as expressions of cells."""
 
 import math
 from bisect import bisect_right

@@ -15,13 +15,13 @@ DAY = 86_400_000_000
 """Microseconds of a day."""
 
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 366 * DAY}
-"""Microseconds of the named periods; of a year, the largest number."""
+"""Length of the named periods in microseconds; for a year, that of the longest one."""
 
 _FIRST, _LAST = -719_162 * DAY, 2_932_897 * DAY - 1
 """First and last microsecond of the years 1 to 9999."""
 
 _TO_1970, _TO_MONDAY = 719_468, 719_463
-"""Days before January 1st of 1970 of March 1st of the year 0, and of a Monday before the year 1."""
+"""Days to January 1st of 1970 from March 1st of the year 0, and from a Monday before the year 1."""
 
 _DIGITS = "0123456789"
 
