@@ -59,6 +59,7 @@ demo: $(VENV)/.serve ## Open a page that shows one's own private report, and a s
 
 js: ## Measure, check and test the device in JavaScript (needs node and npm)
 	npm ci --prefix js --no-audit --no-fund
+	npm ci --prefix tests/distributed/aggregators --no-audit --no-fund
 	npm run --prefix js build
 	npm run --prefix js types
 	FAST_CHECK_RUNS=100000 npm test --prefix js
@@ -68,10 +69,15 @@ js/node_modules: js/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix js --no-audit --no-fund --silent && touch $@; \
 	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
 
-test: $(VENV)/.dev js/node_modules ## Run the tests and doctests
+AGGREGATORS := tests/distributed/aggregators
+$(AGGREGATORS)/node_modules: $(AGGREGATORS)/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix $(AGGREGATORS) --no-audit --no-fund --silent && touch $@; \
+	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
+
+test: $(VENV)/.dev js/node_modules $(AGGREGATORS)/node_modules ## Run the tests and doctests
 	$(PY) -m pytest $(PARALLEL) $(ARGS)
 
-coverage: $(VENV)/.dev js/node_modules ## The same, and which lines no test runs (half as long again)
+coverage: $(VENV)/.dev js/node_modules $(AGGREGATORS)/node_modules ## The same, and which lines no test runs (half as long again)
 	$(PY) -m pytest $(PARALLEL) --cov --cov-report=term $(ARGS)
 
 test-slow: $(VENV)/.dev ## Run the long tests too

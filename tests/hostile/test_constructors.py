@@ -110,6 +110,8 @@ ELSEWHERE = {
     "distributed": {
         "Aggregate",
         "Collector",
+        "DapCollector",
+        "DapTask",
         "Device",
         "DistributedTuning",  # inside a spec, in CASES
         "IdealAggregation",

@@ -9,11 +9,12 @@ alone. A collector learns from the noisy sums and publishes versions, which name
 - `Device`: one user's device, which chooses with a `PublishedCellArms` and makes a `Report`, a bucket.
 - `Collector`: learns from `Aggregate`s, the noisy sums of one version's reports, and publishes.
 - `IdealAggregation`: both aggregators in one process, for simulations and tests. It splits nothing.
+- `DapCollector`: fetches the sums of two aggregators that speak DAP-09, and `DapTask`, the parameters of a
+  version's task there.
 
-**Experimental.** This package has no network protocol yet: reports are not split and not sent. A protocol
-needs three things from it: the task of a version (`DistributedSpec.task`), the bucket of a report
-(`Report.bucket`), and the vector of sums that the collector takes (`Aggregate.sums`). Names and formats may
-change without notice.
+**Experimental.** Devices in Python cannot split reports: a page sends `Report.bucket` with `@divviup/dap`.
+The protocols (DAP-09, VDAF-08) are drafts. Their standards will not understand these messages, and names and
+formats may change without notice.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from dpbandits._lazy import lazy
 if TYPE_CHECKING:
     from dpbandits.distributed.aggregation import Aggregate, IdealAggregation
     from dpbandits.distributed.collector import Collector
+    from dpbandits.distributed.dap import DapCollector, DapTask
     from dpbandits.distributed.device import Device, Report
     from dpbandits.distributed.published import PublishedCellArms
     from dpbandits.distributed.spec import DistributedSpec, DistributedTuning, Task
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Aggregate",
     "Collector",
+    "DapCollector",
+    "DapTask",
     "Device",
     "DistributedSpec",
     "DistributedTuning",
@@ -44,6 +48,7 @@ __getattr__, __dir__ = lazy(
     {
         "dpbandits.distributed.aggregation": ("Aggregate", "IdealAggregation"),
         "dpbandits.distributed.collector": ("Collector",),
+        "dpbandits.distributed.dap": ("DapCollector", "DapTask"),
         "dpbandits.distributed.device": ("Device", "Report"),
         "dpbandits.distributed.published": ("PublishedCellArms",),
         "dpbandits.distributed.spec": ("DistributedSpec", "DistributedTuning", "Task"),

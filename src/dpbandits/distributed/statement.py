@@ -99,7 +99,8 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Stat
         status=status,
         certificate=PureDP(epsilon=privacy.epsilon),
         limits=(
-            "This library has no program yet that splits reports or adds them up: a deployment supplies it.",
+            "The aggregators in this library's tests have one operator: no more than central. A deployment "
+            "supplies two aggregators, and devices that split reports.",
             f"A user makes at most {reports}: more would each cost as much again.",
         ),
         notes=(

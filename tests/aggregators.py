@@ -1,0 +1,128 @@
+"""Two aggregators in processes of their own, and devices that report: see `distributed/aggregators`."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dpbandits.distributed import DapCollector, DapTask, DistributedSpec
+from dpbandits.distributed.dap import DURATION
+
+AGGREGATORS, NODE = Path(__file__).resolve().parent / "distributed" / "aggregators", shutil.which("node")
+needs_packages = pytest.mark.skipif(
+    NODE is None or not (AGGREGATORS / "node_modules").exists(),
+    reason="`npm ci` in tests/distributed/aggregators installs what this needs",
+)
+
+
+def text(value: bytes) -> str:
+    return urlsafe_b64encode(value).decode().rstrip("=")
+
+
+class Pair:
+    """A leader and a helper on this machine. `kill` ends one at any instruction, and `start` continues it.
+
+    With `exact`, the rate of the noise is so large that every draw is zero but with probability 1e-43.
+    """
+
+    def __init__(self, spec: DistributedSpec, folder: Path, *, exact: bool = False) -> None:
+        self.spec, self.folder, self.exact = spec, folder, exact
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.addresses: dict[str, str] = {}
+        self.tokens = {name: secrets.token_urlsafe() for name in ("helperToken", "collectorToken")}
+        self.key = X25519PrivateKey.generate()
+        versions = range(len(spec.reports_per_version))
+        self.tasks = [DapTask.of(spec, version) for version in versions]
+        self.tokens_of_tasks = [secrets.token_bytes(16) for _ in versions]
+        self.keys = {role: X25519PrivateKey.generate() for role in ("leader", "helper")}
+
+    def __enter__(self) -> Self:
+        self.start("helper")
+        self.start("leader")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for role in list(self.running):
+            self.kill(role)
+
+    def start(self, role: str) -> None:
+        """Start an aggregator on its database, and on its earlier port if it had one."""
+        task, own = self.tasks[0], self.keys[role]
+        earlier = self.addresses.get(role, "http://127.0.0.1:0/")
+        tasks = zip(self.tasks, self.tokens_of_tasks, strict=True)
+        config = {
+            "role": role,
+            "port": int(earlier.rstrip("/").rsplit(":", 1)[1]),
+            "database": str(self.folder / f"{role}.db"),
+            "helper": self.addresses.get("helper"),
+            "keyId": 1,
+            "privateKey": text(own.private_bytes_raw()),
+            "publicKey": text(own.public_key().public_bytes_raw()),
+            "collectorKey": text(self.key.public_key().public_bytes_raw()),
+            "length": task.length,
+            "chunk": task.chunk,
+            "minBatch": task.min_batch,
+            "rate": ["100", "1"] if self.exact else [str(number) for number in task.rate],
+            "duration": DURATION,
+            "tasks": [{"id": one.name, "verifyKey": text(key)} for one, key in tasks],
+            **self.tokens,
+        }
+        path = self.folder / f"{role}.json"
+        path.write_text(json.dumps(config))
+        command = [str(NODE), "aggregator.js", str(path)]
+        process = subprocess.Popen(command, cwd=AGGREGATORS, stdout=subprocess.PIPE, text=True)
+        self.running[role] = process
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "One operator: no more than central." in said, said
+        self.addresses[role] = said.split()[1]
+
+    def kill(self, role: str) -> None:
+        process = self.running.pop(role)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def collector(self) -> DapCollector:
+        key = self.key.private_bytes_raw()
+        token = self.tokens["collectorToken"]
+        return DapCollector(self.spec, leader=self.addresses["leader"], token=token, private_key=key)
+
+    def crowd(self, version: int, buckets: list[int]) -> "subprocess.Popen[str]":
+        """Start devices that send these buckets; `acknowledged` waits for them."""
+        task = self.tasks[version]
+        question = {
+            "task": {
+                "id": task.name,
+                "length": task.length,
+                "chunk": task.chunk,
+                "duration": DURATION,
+                **self.addresses,
+            },
+            "buckets": buckets,
+        }
+        command = [str(NODE), "crowd.js"]
+        process = subprocess.Popen(
+            command, cwd=AGGREGATORS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def send(self, version: int, buckets: list[int]) -> dict[str, Any]:
+        return acknowledged(self.crowd(version, buckets))
+
+
+def acknowledged(crowd: "subprocess.Popen[str]") -> dict[str, Any]:
+    out, _ = crowd.communicate(timeout=100)
+    found: dict[str, Any] = json.loads(out)
+    return found
