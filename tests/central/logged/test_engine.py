@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import psycopg
+import pyarrow as pa
 import pytest
 
 from dpbandits.central import ExploreThenCommit, ExploreTuning
@@ -14,6 +16,7 @@ from dpbandits.tables import Actions, Categories, Ordered, Range, Schema
 from dpbandits.tables.sql.ids import id_in
 from dpbandits.tables.warehouse import source_of
 from service import databases
+from tables import engines
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
@@ -98,17 +101,20 @@ def test_duckdb_adds_up_hostile_rows_as_numpy_does(k, clip):
     assert found.any()
 
 
-@pytest.mark.parametrize("kind", databases.KINDS)
-@pytest.mark.parametrize("clip", [False, True])
-def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
-    address, held = databases.fresh(kind), hostile(3000)
-    import psycopg
-
+def stored(address, held):
+    """Store the log in the table `log` of a PostgreSQL."""
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE TABLE log ({', '.join(f'{name} text' for name in held)})")
         with connection.cursor() as cursor, cursor.copy("COPY log FROM STDIN") as copy:
             for row in held.itertuples(index=False):
                 copy.write_row(row)
+
+
+@pytest.mark.parametrize("kind", databases.KINDS)
+@pytest.mark.parametrize("clip", [False, True])
+def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
+    address, held = databases.fresh(kind), hostile(3000)
+    stored(address, held)
     expected = log_of(held, clip=clip).unsafe_sums(TWO, horizon=3000, key=KEY, bound=1.0)
     with source_of(f"{address}&table=log", threads=1) as source:
         found = from_engine(source, policy_for(TWO, 3000), clip=clip)
@@ -120,6 +126,65 @@ def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
         source.columns()
     with pytest.raises(InvalidParameter, match="table=NAME"):
         source_of(address)
+
+
+old_names = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # in Ibis
+
+
+@old_names
+@pytest.mark.parametrize("kind", ["duckdb", *databases.KINDS])
+@pytest.mark.parametrize("k", [1, 2])
+def test_an_ibis_table_is_added_up_by_its_backend_as_numpy_does(kind, k):
+    ibis, held = pytest.importorskip("ibis"), hostile(2000)
+    promise = JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=k)
+    if kind == "duckdb":
+        backend = ibis.duckdb.connect()
+        backend.con.register("given", pa.Table.from_pandas(held, preserve_index=False))
+        backend.raw_sql("CREATE TABLE log AS FROM given")
+    else:
+        address = databases.fresh(kind)
+        stored(address, held)
+        backend = ibis.postgres.from_connection(psycopg.connect(address))
+    table = backend.table("log").filter(ibis._.offer.fill_null("") != "fax")
+    expected = log_of(held[held["offer"] != "fax"]).unsafe_sums(promise, horizon=2000, key=KEY, bound=1.0)
+    with source_of(table) as source:
+        np.testing.assert_array_equal(from_engine(source, policy_for(promise, 2000)), expected)
+        with pytest.raises(DataUnavailable) as error:
+            source.query("SELECT CAST(person AS integer) FROM log")
+    backend.disconnect()
+    assert error.value.__cause__ is error.value.__context__ is None
+    assert expected.any()
+
+
+@old_names
+def test_ibis_tables_of_other_backends_or_without_one_and_limits_are_refused():
+    ibis = pytest.importorskip("ibis")
+    with pytest.raises(InvalidParameter, match="one connection"):
+        source_of(ibis.table({"person": "string"}, name="log"))
+    with pytest.raises(InvalidParameter, match="sqlite"):
+        source_of(ibis.sqlite.connect().create_table("log", schema={"person": "string"}))
+    table = ibis.duckdb.connect().create_table("log", schema={"a": "int64"})
+    with pytest.raises(InvalidParameter, match="threads"):
+        source_of(table, threads=1)
+    with source_of(table.mutate(A=table.a)) as source, pytest.raises(InvalidData, match="case"):
+        source.columns()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_spark_adds_up_a_hundred_thousand_hostile_rows_as_numpy_does():
+    ibis, engine = pytest.importorskip("ibis"), engines.opened("spark")
+    rows = 100_000
+    held = pd.DataFrame({name: np.resize(own, rows) for name, own in hostile(9973).items()}, dtype=object)
+    held["person"] = np.where(np.arange(rows) % 5 == 0, [str(i // 3) for i in range(rows)], held["person"])
+    engine.fill({name: own.tolist() for name, own in held.items()}, dict.fromkeys(held, "text"))
+    expected = log_of(held).unsafe_sums(TWO, horizon=rows, key=KEY, bound=1.0)
+    with source_of(ibis.pyspark.connect(engine.connection).table("people")) as source:
+        found = from_engine(source, policy_for(TWO, rows))
+    engine.connection.close()
+    np.testing.assert_array_equal(found, expected)
+    assert found.any()
 
 
 @pytest.mark.slow

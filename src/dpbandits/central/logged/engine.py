@@ -59,16 +59,24 @@ _HALF = 2**31
 
 
 class _Words(NamedTuple):
-    """Templates in which dialects differ: rounding to even, and a quotient of integers, rounded down."""
+    """Words in which dialects differ.
+
+    Attributes:
+        rounded: Template of rounding to even.
+        over: Template of the quotient of integers of at least 0, rounded down.
+        holds: True if the engine can hold rows, so that two parts of a statement see the same ones. Spark may
+            read them twice. There one part keeps the k rows of every user: each user's rows meet in one task.
+    """
 
     rounded: str
     over: str
+    holds: bool = True
 
 
 _WORDS = {
     "duckdb": _Words("round_even({}, 0)", "{} // {}"),
     "postgres": _Words("round({})", "{} / {}"),
-    "spark": _Words("rint({})", "{} div {}"),
+    "spark": _Words("rint({})", "{} div {}", holds=False),
 }
 
 
@@ -162,22 +170,33 @@ def statement(
     digits = _digits(plan, rules, columns, clip=clip, rounded=_WORDS[source.dialect].rounded)
     read = layered(source.relation, layers_of(readings) + digits)
     words = [f"dpb_word{place}" for place in range(len(plan.words))]
-    kept = ", ".join(words)
+    listed = ", ".join(words)
     packed = ", ".join(f"{one} AS {name}" for one, name in zip(_words(plan), words, strict=True))
     if plan.rows_per_user is None:
         rows = f"(SELECT {packed}\nFROM (\n{read}\n) AS dpb_read)"
         return _grouped(engine, plan, rows)
     coded = f"SELECT dpb_id, {packed}\nFROM (\n{read}\n) AS dpb_read\nWHERE dpb_id IS NOT NULL"
     same, order = ", ".join(["dpb_id", *words]), _order(words, OrderKey.of(key), engine)
+
+    def kept(rows: str) -> str:
+        """Return the statement that keeps k rows of each user, of coded rows."""
+        number = f"row_number() OVER (PARTITION BY {same} ORDER BY {words[0]})"
+        place = f"row_number() OVER (PARTITION BY dpb_id ORDER BY dpb_h, {listed}, dpb_m)"
+        return (
+            f"SELECT {listed} FROM (\nSELECT {listed}, {place} AS dpb_rank\n"
+            f"FROM (SELECT *, {order[1]} AS dpb_h FROM (SELECT *, {order[0]} AS dpb_x\n"
+            f"FROM (SELECT *, CAST({number} AS bigint) AS dpb_m\nFROM {rows}\n"
+            f") AS dpb_numbered) AS dpb_mixed) AS dpb_hashed\n) AS dpb_ranked "
+            f"WHERE dpb_rank <= {plan.rows_per_user}"
+        )
+
+    if not _WORDS[source.dialect].holds:
+        return _grouped(engine, plan, f"({kept(f'({coded}) AS dpb_coded')})")
     # Most users have few rows, which need no order. The coded rows are held, so that all parts see the same.
     many = "(SELECT 1 FROM dpb_many WHERE dpb_many.dpb_id = dpb_coded.dpb_id)"
     rows = (
-        f"(SELECT {kept} FROM dpb_coded WHERE NOT EXISTS {many}\nUNION ALL\nSELECT {kept} FROM (\n"
-        f"SELECT {kept}, row_number() OVER (PARTITION BY dpb_id ORDER BY dpb_h, {kept}, dpb_m) AS dpb_rank\n"
-        f"FROM (SELECT *, {order[1]} AS dpb_h FROM (SELECT *, {order[0]} AS dpb_x\n"
-        f"FROM (SELECT *, row_number() OVER (PARTITION BY {same}) AS dpb_m\n"
-        f"FROM dpb_coded WHERE EXISTS {many}) AS dpb_numbered) AS dpb_mixed) AS dpb_hashed\n"
-        f") AS dpb_ranked WHERE dpb_rank <= {plan.rows_per_user})"
+        f"(SELECT {listed} FROM dpb_coded WHERE NOT EXISTS {many}\nUNION ALL\n"
+        f"{kept(f'dpb_coded WHERE EXISTS {many}')})"
     )
     return (
         f"WITH dpb_coded AS MATERIALIZED (\n{coded}\n), dpb_many AS MATERIALIZED (\n"
@@ -334,7 +353,8 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
     if plan.row_of == tuple(range(plan.n_arms)):
         row = "dpb_arm"
     else:
-        row = f"{engine.array.format(','.join(map(str, plan.row_of)), 'bigint')}[dpb_arm + 1]"
+        rows_of_arms = engine.array.format(",".join(map(str, plan.row_of)), "bigint")
+        row = engine.entry.format(rows_of_arms, "dpb_arm")
     by, entries = {"arm": "dpb_arm", "row": row, None: "0"}, []
     for number, table in enumerate(_asked(plan)):
         cell = "0"

@@ -70,7 +70,8 @@ def learn(
 
     Args:
         source: Path or glob of CSV, TSV, Parquet or Arrow files, "duckdb:///FILE?table=NAME",
-            "postgresql://USER@HOST/DATABASE?table=NAME", or a data frame.
+            "postgresql://USER@HOST/DATABASE?table=NAME", a data frame, or an Ibis table of DuckDB, PostgreSQL
+            or PySpark. A view or an Ibis expression must make each row from one person's data: unchecked.
         contexts: Public columns of a user's context.
         arms: Public labels of all arms, or `Products`.
         actions: Instead of arms, a grid of numbers or categories, with the names of its columns.
@@ -86,7 +87,7 @@ def learn(
         bound: Clipping bound; see `LoggedTable.publish`.
         directory: Folder for the policy; missing, empty, or written by the same run.
         account: Account that is charged before the table is read.
-        memory: Most bytes that the engine holds.
+        memory: Most bytes that the engine holds. An Ibis table takes neither this limit nor `threads`.
         threads: Number of threads of the engine.
         progress: True to show on standard error how much of the table was read.
 
@@ -109,14 +110,15 @@ def learn(
     )
     limits = span.low, span.high
     with source_of(source, memory=memory, threads=threads) as opened:
-        log = _Log(opened, _address(source), menu, columns, limits, logged, clip or span.clip, progress)
+        address, clip = _address(source, opened), clip or span.clip
+        log = _Log(opened, address, menu, columns, limits, logged, clip, progress)
         return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
 
 
-def _address(source: object) -> str:
-    """Return the address of a table without credentials."""
+def _address(source: object, opened: Source) -> str:
+    """Return the address of a table without credentials, or the text by which a statement refers to it."""
     if not isinstance(source, str | PathLike):
-        return "a data frame"
+        return opened.relation
     text = fspath(source)
     if isinstance(text, str) and "://" in text:
         url = urlsplit(text)

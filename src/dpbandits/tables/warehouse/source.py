@@ -1,14 +1,16 @@
 """`Source`: a table and the engine that reads it; `source_of` opens one."""
 
 from os import PathLike, fspath
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits.errors import InvalidParameter
+from dpbandits.tables.sql.dialects import Dialect
 from dpbandits.tables.warehouse.duck import DuckSource
+from dpbandits.tables.warehouse.ibis import IbisSource
 from dpbandits.tables.warehouse.postgres import PostgresSource
 
 __all__ = ["Source", "source_of"]
@@ -23,7 +25,7 @@ class Source(Protocol):
     """
 
     @property
-    def dialect(self) -> Literal["duckdb", "postgres", "spark"]:
+    def dialect(self) -> Dialect:
         """Return the dialect of SQL that the engine reads."""
 
     @property
@@ -64,10 +66,11 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
 
     Args:
         where: Path or glob of .csv, .tsv (also .gz), .parquet, .arrow or .feather files;
-            "duckdb:///FILE?table=NAME" or "postgresql://USER@HOST/DATABASE?table=NAME"; or a data frame of
-            pandas, polars or pyarrow.
+            "duckdb:///FILE?table=NAME" or "postgresql://USER@HOST/DATABASE?table=NAME"; a data frame of
+            pandas, polars or pyarrow; or an Ibis table of DuckDB, PostgreSQL or PySpark.
         memory: Most bytes that the engine holds; the default is `dpbandits.memory_limit()`.
-        threads: Number of threads of the engine; the default is one for each core.
+        threads: Number of threads of the engine; the default is one for each core. An Ibis table takes
+            neither limit, because its connection has its own.
 
     Raises:
         InvalidParameter: `where` is none of these.
@@ -76,6 +79,10 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
         MissingExtra: DuckDB is not installed.
     """
     options: dict[str, Any] = {"memory": memory, "threads": threads}
+    if IbisSource.has(where):
+        if memory is not None or threads is not None:
+            raise InvalidParameter("memory, threads: an Ibis table has those of its connection")
+        return IbisSource(where)
     if not isinstance(where, str | PathLike):
         return DuckSource.of_frame(where, **options)
     text = fspath(where)
