@@ -3668,8 +3668,8 @@ MUTATIONS = (
         "an engine adds up every row of a user who has many",
         (
             "central/logged/engine.py",
-            "AS dpb_ranked WHERE dpb_rank <= {plan.rows_per_user})",
-            "AS dpb_ranked WHERE dpb_rank > 0)",
+            "WHERE dpb_rank <= {plan.rows_per_user}",
+            "WHERE dpb_rank > 0",
         ),
         tests="tests/central/logged/test_engine.py::test_duckdb_adds_up_hostile_rows_as_numpy_does",
     ),
