@@ -122,8 +122,8 @@ def learn(
         int | None,
         Option(
             min=1,
-            help="Public upper bound on the number of rows that are used. The noise depends on it, not on "
-            "the number of rows. Default: the TOML file's.",
+            help="Public number of rows, chosen without counting those of the table. Calibration depends on "
+            "it. Features use no further rows; marginal tables use all. Default: the TOML file's.",
         ),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the public policy.")],

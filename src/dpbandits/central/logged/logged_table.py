@@ -583,7 +583,7 @@ class LoggedTable:
 
         Args:
             privacy: Total promise, including the law of contexts; delta above 0, except for marginal tables.
-            horizon: Public largest number of rows that count, chosen without looking at the table.
+            horizon: Public number of rows, chosen without looking at the table.
                 Calibration depends on the horizon, and not on the number of rows. All rows of a longer table
                 count in marginal tables, and only the first ones in features.
             bound: Clipping bound of a weighted reward's distance from the middle of the range. Default: half

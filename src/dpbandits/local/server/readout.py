@@ -2,7 +2,7 @@
 
 A report is 1 with probability q + (p - q) s, with s the outcome's share of its range. So a report is a yes/no
 metric of its own, whose 0 stands for the outcome share -q/(p - q) and whose 1 for (1 - q)/(p - q). Its mean
-is the mean outcome, and its binomial variance holds sampling and randomisation together. The intervals of
+is the mean outcome, and its binomial variance includes sampling and randomisation. The intervals of
 `dpbandits.models.readout.estimates` for yes/no metrics without noise apply, in units of the bit; they
 evaluate the variance at the value that is tested.
 
@@ -69,8 +69,8 @@ class LocalReadoutResult(Seen):
         return (
             f"{self.sentence}\n\nControl: {one.control:.4g} ({_ends(one.control_interval, '.4g')}). Policy: "
             f"{one.policy:.4g} ({_ends(one.policy_interval, '.4g')}). Each device sent one report, which is "
-            f"{self.epsilon:g}-locally differentially private. The intervals hold sampling and randomised "
-            "response together, and reading them costs no further privacy."
+            f"{self.epsilon:g}-locally differentially private. The intervals include sampling and "
+            "randomised response, and reading them costs no further privacy."
         )
 
     def to_json(self) -> dict[str, Any]:
