@@ -4521,8 +4521,8 @@ MUTATIONS = (
         "a segment that is empty at a look loses its noise, so whoever enters it later is seen",
         (
             "central/readout/rows.py",
-            "self.in_segments = stop, before + np.array(sums)",
-            "self.in_segments = stop, before * (np.array(sums)[..., -1:] > 0) + np.array(sums)",
+            "return stop, before + np.array(sums)",
+            "return stop, before * (np.array(sums)[..., -1:] > 0) + np.array(sums)",
         ),
         tests="tests/central/readout/test_segments.py::"
         "test_the_noise_of_segments_is_the_stated_one_also_where_nobody_is",

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -251,6 +253,43 @@ def test_erased_rounds_are_in_no_segment_and_later_ones_stay():
     assert rows.in_segments[1][:, :, 1].sum() == 25 * segments.counted
     assert rows.in_segments[1][:, 1, 0].sum() == 25 * 65536
     assert len(rows.arrays()["readout_values"]) == 0  # rounds after the last look are not kept
+
+
+def closed_rows(calls):
+    """Rows of which 20 are closed twice, the first time with an interrupt before call number `calls`."""
+    segments = SegmentSums.of("region", PEOPLE, unit=65536, squared=True)
+    reward = ToldMetric(name="reward", bounds=dpb.RewardRange(0, 1), yes_no=False)
+    rows = Rows(Lattice((reward,), True), Groups(PublicCoins(4), 0.3, by_user=True), segments, 40)
+    points = PEOPLE.encode({"day": [1] * 40, "age": [40] * 40, "region": ["south", "west"] * 20})
+    rows.entered(0, [bytes([number // 3]) * 16 for number in range(40)], points, None)
+    rows.told(np.arange(40), np.arange(40) / 40, None)
+    rows.in_segments = 0, np.zeros((2, *segments.shape), dtype=np.int64)
+    left, closing, done = itertools.count(calls, -1), False, False
+
+    def interrupt(_frame, event, _called):  # signals are handled where something is called
+        if event in ("call", "c_call") and closing and not next(left):
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    with suppress(KeyboardInterrupt):
+        closing = True
+        rows.close(20)
+        closing, done = False, True
+    closing = False
+    sys.setprofile(None)
+    rows.close(20)
+    return rows.arrays(), done
+
+
+def test_an_interrupt_of_a_closing_look_puts_no_outcome_into_two_looks():
+    whole, _ = closed_rows(10**6)
+    for calls in itertools.count(1):
+        found, done = closed_rows(calls)
+        for name, array in whole.items():
+            np.testing.assert_array_equal(found[name], array, err_msg=f"{name}, call {calls}")
+        if done:
+            break
+    assert calls > 30
 
 
 @pytest.mark.parametrize("release", ["marginals", "features"])

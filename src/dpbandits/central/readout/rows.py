@@ -166,30 +166,44 @@ class Rows:
         return np.ascontiguousarray(self._digests[places]).view(_USER)[:, 0]
 
     def close(self, stop: int) -> None:
-        """Delete the outcomes of rounds before `stop`, whose looks are released."""
-        if stop > self.closed:
-            if self._groups.by_user and self._lattice.repeats:
-                every = np.concatenate([self._seen, self._users(slice(0, stop - self.closed))])
-                had = np.concatenate([self._had, np.ones(len(every) - len(self._had), dtype=np.int64)])
-                self._seen, places = np.unique(every, return_inverse=True)
-                self._had = np.bincount(places, weights=had).astype(np.int64)
-            self._sum_up(stop)
-            gone = stop - self.closed
-            self.closed = stop
-            kept = slice(gone, gone + self._open)
-            self._values, self._answered = self._values[kept].copy(), self._answered[kept].copy()
-            self._digests, self._places = self._digests[kept].copy(), self._places[kept].copy()
+        """Delete the outcomes of rounds before `stop`, whose looks are released, and add them to segments.
 
-    def _sum_up(self, stop: int) -> None:
-        """Add rounds before `stop` to the sums in segments. An interrupt adds all of them or none."""
-        if self._segments is None or self.in_segments is None or self.in_segments[0] >= stop:
+        An interrupt leaves either no change or a complete one, so that no outcome is in two looks.
+        """
+        if stop <= self.closed:
             return
+        seen, had = self._seen, self._had
+        if self._groups.by_user and self._lattice.repeats:
+            every = np.concatenate([seen, self._users(slice(0, stop - self.closed))])
+            each = np.concatenate([had, np.ones(len(every) - len(had), dtype=np.int64)])
+            seen, places = np.unique(every, return_inverse=True)
+            had = np.bincount(places, weights=each).astype(np.int64)
+        in_segments = self._summed_up(stop)
+        kept = slice(stop - self.closed, stop - self.closed + max(0, min(self._asked, self._until) - stop))
+        values, answered = self._values[kept].copy(), self._answered[kept].copy()
+        digests, segments = self._digests[kept].copy(), self._places[kept].copy()
+        # Nothing is called while this statement assigns, so no signal is handled in between.
+        (
+            self._values,
+            self._answered,
+            self._digests,
+            self._places,
+            self._seen,
+            self._had,
+            self.closed,
+            self.in_segments,
+        ) = values, answered, digests, segments, seen, had, stop, in_segments
+
+    def _summed_up(self, stop: int) -> tuple[int, IntArray] | None:
+        """Return the sums in segments with the rounds before `stop`."""
+        if self._segments is None or self.in_segments is None:
+            return self.in_segments
         start, before = self.in_segments
         here, codes = slice(start - self.closed, stop - self.closed), self._codes[start:stop]
         rewards, places = self._values[here, 0], self._places[here]
         own = [codes == code for code in (POLICY, CONTROL)]
         sums = [self._segments.sums(places[mask], rewards[mask]) for mask in own]
-        self.in_segments = stop, before + np.array(sums)
+        return stop, before + np.array(sums)
 
     def erase(self, stop: int) -> None:
         """Replace the outcomes of rounds before `stop`, whose looks are not released, by the defaults.

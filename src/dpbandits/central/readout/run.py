@@ -331,9 +331,10 @@ class ReadoutRun:
 
     def release(self, noise: NoiseSource) -> None:
         """Draw the look that is due; an interrupt leaves either no change or a complete one."""
+        cells = self.rows.in_segments
         if self.segments is not None and self.noises.segments is not None and not self.drawn:
             drawn = [own.draw(noise).reshape(self.segments.shape) for own in self.noises.segments]
-            self.rows.in_segments = 0, np.array(drawn)
+            cells = 0, np.array(drawn)
         start, stop = self.reach(self.drawn), self.reach(self.drawn + 1)
         sums, public = [], []
         for code, own in ((POLICY, self.noises.policy), (CONTROL, self.noises.control)):
@@ -341,15 +342,15 @@ class ReadoutRun:
             exact = self.lattice.sums(rows.values, rows.answered, rows.people, gaussian=own.gaussian)
             sums.append(exact + own.draw(noise))
             public.append([rows.rounds, rows.users, rows.squared_rounds, rows.overlap])
-        self._looks = (*self._looks, _Released(np.array(sums), np.array(public, dtype=np.int64)))
+        found = _Released(np.array(sums), np.array(public, dtype=np.int64))
+        self._looks, self.rows.in_segments = (*self._looks, found), cells
 
     def close(self, asked: int) -> None:
         """Delete the outcomes of the rounds whose looks were drawn, and stop after `asked` rounds if due."""
         stop = self.readout.stop
         ends = stop is not None and stop.then is not None and self.rows.stopped is None
         if ends and self.stopped_at(self.drawn) is not None:
-            self.rows.stopped = asked
-            self.rows.ended = self.reach(self.drawn)
+            self.rows.ended, self.rows.stopped = self.reach(self.drawn), asked
         self.rows.close(self.reach(self.drawn))
 
     def settle(self) -> None:
