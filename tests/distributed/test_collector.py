@@ -59,6 +59,24 @@ def test_the_same_sum_changes_nothing_and_another_one_of_the_version_is_refused(
         collector.absorb(Aggregate(version=1, sums=sums[1:], reports=80))
 
 
+def test_an_interrupted_call_goes_on_when_it_is_repeated(monkeypatch):
+    collector, whole = Collector(SPEC), Collector(SPEC)
+    sums = Aggregate(version=0, sums=np.arange(SPEC.length), reports=80)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("dpbandits.distributed.learner.CountLearner.fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collector.absorb(sums)
+    assert collector.publish().version == 0
+    collector.absorb(sums)
+    whole.absorb(sums)
+    assert collector.publish().version == 1
+    np.testing.assert_array_equal(collector.publish().arms, whole.publish().arms)
+
+
 def test_a_lost_batch_is_a_missing_version():
     collector = Collector(SPEC)
     collector.skip()

@@ -109,9 +109,10 @@ class Collector(Held, Seen):
             raise ProtocolError(
                 f"version {given.version}: expected the sum of version {self._asked[-1].version}"
             )
-        self._heard[given.version] = given
-        self._learn()
-        self._asked.append(self._next(given.version + 1))
+        heard = self._heard | {given.version: given}
+        self._learn(heard)
+        # An interrupt before this statement leaves the version open, and the same call goes on.
+        self._heard, self._asked = heard, [*self._asked, self._next(given.version + 1)]
 
     @in_turn
     def skip(self) -> None:
@@ -124,8 +125,8 @@ class Collector(Held, Seen):
             raise ProtocolError("skip: all versions are over")
         self._asked.append(self._next(self._asked[-1].version + 1))
 
-    def _learn(self) -> None:
-        heard = [self._heard[number] for number in sorted(self._heard)]
+    def _learn(self, found: dict[int, Aggregate]) -> None:
+        heard = [found[number] for number in sorted(found)]
         if heard:
             arms = np.stack([self._asked[one.version].arms for one in heard])
             sums = np.stack([one.sums for one in heard])
@@ -200,7 +201,7 @@ class Collector(Held, Seen):
         if not fits or sums.shape[1:] != (self.spec.length,):
             raise CorruptState("the saved versions contradict the saved spec")
         self._heard = {one.version: one for one in found}
-        self._learn()
+        self._learn(self._heard)
 
     def __repr__(self) -> str:
         return said(self, epsilon=self.spec.privacy.epsilon, version=self._asked[-1].version)

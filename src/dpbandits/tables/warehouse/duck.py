@@ -1,7 +1,8 @@
 """`DuckSource`: a table that DuckDB reads inside this process.
 
 The connection installs and loads no extension, so it reads no remote address. It is limited in memory, and
-writes what does not fit to a private folder, which is removed at the end.
+writes what does not fit to a private folder, which is removed at the end. A process that is killed leaves the
+folder `dpbandits-*` behind among the temporary files, for its user alone.
 
 DuckDB's error messages repeat cells. They are neither shown, logged nor chained: an error of this module has
 a fixed text for each kind of failure.
