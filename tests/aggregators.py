@@ -95,19 +95,15 @@ class Pair:
         token = self.tokens["collectorToken"]
         return DapCollector(self.spec, leader=self.addresses["leader"], token=token, private_key=key)
 
+    def task(self, version: int) -> dict[str, Any]:
+        """Return what a device needs to know of a version."""
+        task = self.tasks[version]
+        sizes = {"length": task.length, "chunk": task.chunk, "duration": DURATION}
+        return {"id": task.name, **sizes, **self.addresses}
+
     def crowd(self, version: int, buckets: list[int]) -> "subprocess.Popen[str]":
         """Start devices that send these buckets; `acknowledged` waits for them."""
-        task = self.tasks[version]
-        question = {
-            "task": {
-                "id": task.name,
-                "length": task.length,
-                "chunk": task.chunk,
-                "duration": DURATION,
-                **self.addresses,
-            },
-            "buckets": buckets,
-        }
+        question = {"task": self.task(version), "buckets": buckets}
         command = [str(NODE), "crowd.js"]
         process = subprocess.Popen(
             command, cwd=AGGREGATORS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

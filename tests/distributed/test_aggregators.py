@@ -1,10 +1,20 @@
 """Two aggregator processes: sums, replays, kills at any time, and what they refuse."""
 
+import json
+import random
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dpbandits as dpb
-from aggregators import Pair, needs_packages
+from aggregators import AGGREGATORS, NODE, Pair, acknowledged, needs_packages
+from browsing import CHROMIUM
 from dpbandits.distributed import Collector, DistributedSpec, DistributedTuning
 from dpbandits.errors import ProtocolError, ServiceUnavailable
 
@@ -48,3 +58,107 @@ def test_a_restarted_pair_returns_the_same_noisy_sum(tmp_path):
         pair.kill("leader")
         with pytest.raises(ServiceUnavailable):
             pair.collector().collect(0, wait=1)
+
+
+def test_kills_lose_no_acknowledged_report_and_release_nothing_twice(tmp_path):
+    killed(tmp_path, kills=2, reports=30, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fifty_kills_of_each_lose_nothing(tmp_path):
+    killed(tmp_path, kills=50, reports=600, seed=1)
+
+
+def killed(folder, *, kills, reports, seed):
+    """Kill each aggregator this often while devices report, and again while a noisy sum is released."""
+    rng = random.Random(seed)  # noqa: S311 - moments of kills
+    buckets = [rng.randrange(SPEC.length) for _ in range(reports)]
+    (folder / "exact").mkdir()
+    with Pair(SPEC, folder / "exact", exact=True) as pair:
+        crowd = pair.crowd(0, buckets)
+        fall_and_rise(pair, kills, rng)
+        assert acknowledged(crowd)["acknowledged"] == reports
+        found = pair.collector().collect(0, wait=100)
+        assert found.reports == reports
+        assert np.array_equal(found.sums, np.bincount(buckets, minlength=SPEC.length))
+    (folder / "noisy").mkdir()
+    with Pair(SPEC, folder / "noisy") as pair:
+        pair.send(0, buckets[:20])
+        seen = []
+        for _ in range(3):
+            fall_and_rise(pair, max(1, kills // 10), rng, ask=True)
+            seen.append(pair.collector().collect(0, wait=100))
+        assert all(one.equals(seen[0]) for one in seen)
+
+
+def fall_and_rise(pair, kills, rng, *, ask=False):
+    for _ in range(kills):
+        for role in ("leader", "helper"):
+            if ask:
+                with suppress(ProtocolError, ServiceUnavailable):
+                    pair.collector().collect(0, wait=rng.random() / 4)
+            time.sleep(rng.random() / 4)
+            pair.kill(role)
+            pair.start(role)
+
+
+def test_a_forged_report_is_not_counted_and_stops_no_other(tmp_path):
+    """Two-hot reports, reports of weight -1 and noise of bytes: the proof, or nobody, reads them."""
+    with Pair(SPEC, tmp_path, exact=True) as pair:
+        task, address = pair.tasks[0], pair.addresses["leader"]
+        done = subprocess.run(
+            [str(NODE), "forger.js", json.dumps(pair.task(0))],
+            cwd=AGGREGATORS,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert json.loads(done.stdout) == {"forged": [201, 201, 201], "twice": [201, 201], "other": 400}
+        pair.send(0, [8] * 5)
+        found = pair.collector().collect(0, wait=20)
+        assert (found.reports, found.sums.tolist()) == (6, [0, 1, 0, 0, 0, 0, 0, 0, 5])
+        for path in (f"tasks/{task.name}/collection_jobs/{'A' * 22}", f"tasks/{'A' * 43}/reports"):
+            asked = urllib.request.Request(address + path, data=b"", method="PUT")  # noqa: S310
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(asked, timeout=10)  # noqa: S310
+            refused.value.close()
+            assert refused.value.code in (403, 404)
+
+
+def test_the_noise_of_an_aggregator_has_the_exact_law():
+    """A chi-square test of 20,000 draws at rate 1/2, P(j) = tanh(1/4) exp(-|j| / 2): false alarm 1e-7."""
+    script = "import { discreteLaplace } from './noise.js';" + (
+        "console.log(JSON.stringify(Array.from({ length: 20000 }, () => Number(discreteLaplace(1n, 2n)))))"
+    )
+    command = [str(NODE), "--input-type=module", "--eval", script]
+    done = subprocess.run(command, cwd=AGGREGATORS, capture_output=True, timeout=60, check=True)
+    drawn = np.clip(json.loads(done.stdout), -9, 9)
+    law = np.tanh(0.25) * np.exp(-np.abs(np.arange(-9, 10)) / 2)
+    law[[0, -1]] /= 1 - np.exp(-0.5)  # the tails
+    assert law.sum() == pytest.approx(1)
+    counts = np.bincount(drawn + 9, minlength=19)
+    statistic = ((counts - 20000 * law) ** 2 / (20000 * law)).sum()
+    assert statistic < 68.0  # the 1 - 1e-7 quantile with 18 degrees of freedom
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium")
+def test_a_page_in_a_browser_reports_to_both(tmp_path):
+    """The page loads the sender and reports three times; the helper is another origin for it."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    bundle = ["node_modules/.bin/esbuild", "sender.js", "--bundle", "--external:crypto"]
+    bundle.append("--global-name=reports")
+    made = subprocess.run(bundle, cwd=AGGREGATORS, capture_output=True, text=True, timeout=60, check=True)
+    spec = replace(SPEC, tuning=DistributedTuning(cells=4, min_batch=3))
+    with Pair(spec, tmp_path, exact=True) as pair, playwright.sync_playwright() as started:
+        task = json.dumps(pair.task(0))
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(pair.addresses["leader"])
+        page.add_script_tag(content=made.stdout)
+        for bucket in (3, 3, 8):
+            page.evaluate(f"reports.sender({task}).sendMeasurement({bucket})")
+        browser.close()
+        found = pair.collector().collect(0, wait=20)
+        assert found.sums.tolist() == [0, 0, 0, 2, 0, 0, 0, 0, 1]

@@ -72,7 +72,8 @@ def test_a_recorded_collection_is_read_and_a_changed_one_refused():
     assert (found.version, found.reports, found.sums.tolist()) == (0, 3, [1, 0, 0, 0, 1, 0, 0, 0, 1])
     changed = bytearray(answer)
     changed[-1] ^= 1
-    for wrong in (answer[:-1], answer + b"\0", bytes(changed), b"\x02" + answer[1:], b""):
+    many = answer[:1] + b"\xff" + answer[2:]
+    for wrong in (answer[:-1], answer + b"\0", bytes(changed), b"\x02" + answer[1:], many, b""):
         with pytest.raises(InvalidData):
             collector().read(0, wrong)
     with pytest.raises(InvalidData):

@@ -29,7 +29,7 @@ from dpbandits._lazy import needing
 from dpbandits._seen import Seen, said
 from dpbandits._typing import IntArray
 from dpbandits.distributed.aggregation import Aggregate
-from dpbandits.distributed.spec import DistributedSpec
+from dpbandits.distributed.spec import MOST_REPORTS, DistributedSpec
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError, ServiceUnavailable
 
 __all__ = ["DapCollector", "DapTask", "decode_sums", "open_sealed"]
@@ -87,7 +87,7 @@ def decode_sums(shares: Sequence[bytes], length: int) -> IntArray:
     """Return the sums (L,) that shares of 16 L bytes add up to; those above half of the modulus are negative.
 
     Raises:
-        InvalidData: A share has another length or an element outside the field, or a sum exceeds 63 bits.
+        InvalidData: A share has another length or an element outside the field, or a sum exceeds 2^53.
     """
     total = [0] * length
     for share in shares:
@@ -99,7 +99,7 @@ def decode_sums(shares: Sequence[bytes], length: int) -> IntArray:
             raise InvalidData("share: a number is not in the field")
         total = [before + one for before, one in zip(total, elements, strict=True)]
     sums = [(one + MODULUS // 2) % MODULUS - MODULUS // 2 for one in total]
-    if any(abs(one) >= 2**63 for one in sums):
+    if max(map(abs, sums)) > MOST_REPORTS:
         raise InvalidData("shares: they do not belong together, or an aggregator falsified its own")
     return np.array(sums, dtype=np.int64)
 
@@ -248,6 +248,8 @@ class DapCollector(Seen):
         if reader.take(1) != _TIME_INTERVAL:
             raise InvalidData("the leader answers for another kind of batch")
         reports = int.from_bytes(reader.take(8), "big")
+        if reports > MOST_REPORTS:
+            raise InvalidData("the leader counts more reports than there may be")
         reader.take(16)
         shares = []
         for role in (2, 3):

@@ -4,7 +4,7 @@
  * for each line of the input: {"acknowledged": number, "bytes": length of a report}.
  */
 import { createInterface } from "node:readline";
-import { Task } from "@divviup/dap";
+import { sender } from "./sender.js";
 
 const pause = () => new Promise((done) => setTimeout(done, 50));
 
@@ -18,11 +18,6 @@ async function lasting(call) {
       await pause();
     }
   }
-}
-
-/** The sender of one version's reports. The time of a report is rounded to the start of the task, which is zero. */
-export function sender({ id, leader, helper, length, chunk, duration }) {
-  return new Task({ type: "histogram", id, leader, helper, length, chunkLength: chunk, timePrecisionSeconds: duration });
 }
 
 async function sent(task, buckets) {
