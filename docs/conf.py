@@ -65,6 +65,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.central.foresight.Foresight"),
     ("py:class", "Status"),
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma
+    ("py:class", "str | ~collections.abc.Mapping[str"),  # the same
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
     ("py:class", "dpbandits.local.contract.gp_spec.GaussianReports"),

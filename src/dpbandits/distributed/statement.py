@@ -99,8 +99,7 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Stat
         status=status,
         certificate=PureDP(epsilon=privacy.epsilon),
         limits=(
-            "The aggregators in this library's tests have one operator: no more than central. A deployment "
-            "supplies two aggregators, and devices that split reports.",
+            "A deployment supplies two aggregators, and devices that split reports.",
             f"A user makes at most {reports}: more would each cost as much again.",
         ),
         notes=(
