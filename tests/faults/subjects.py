@@ -24,6 +24,7 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
+    learn,
 )
 from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
 from dpbandits.central.logged.once import publish_once
@@ -42,7 +43,7 @@ from internals.marginals import durable_blocks
 from internals.policy import durable_looks, kept_nodes
 from internals.server import held_back, snapshots_often
 
-__all__ = ["SUBJECTS", "Act", "Session", "Subject"]
+__all__ = ["SUBJECTS", "Act", "Session", "Subject", "TableSubject"]
 
 Act = tuple[str, str]
 Leave = Callable[[str, object], None]
@@ -844,13 +845,40 @@ class LearnSubject:
         return [*found, "another run took the folder"]
 
 
+class TableSubject(LearnSubject):
+    """`central.learn` from a file that an engine reads."""
+
+    name = "central.learn"
+    not_state = ("log.csv",)
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        lines = [f"{row % 60},{('mail', 'call')[row % 2]},{row % 3}" for row in range(self.horizon)]
+        (folder / "log.csv").write_text("\n".join(["age,arm,bought", *lines, ""]))
+
+    def publish(self, folder: Path, *, horizon: int) -> PublishedTable:
+        return learn(
+            folder / "log.csv",
+            contexts=dpb.Schema(age=dpb.Range(0, 60)),
+            arms=["mail", "call"],
+            action="arm",
+            reward="bought",
+            reward_range=(0, 2),
+            privacy=self.privacy,
+            horizon=horizon,
+            directory=folder / "out",
+            account=ledger_in(folder).account("people"),
+            threads=1,
+        )
+
+
 class _LearnSession:
     def __init__(self, subject: LearnSubject, folder: Path, leave: Leave) -> None:
         self.subject, self.folder, self.leave = subject, folder, leave
 
     def work(self) -> None:
         published = self.subject.publish(self.folder, horizon=self.subject.horizon)
-        self.leave("function", published.function.mean)
+        self.leave("files", sorted(published.to_files().items()))
         self.leave("release", published.release_id)
 
 

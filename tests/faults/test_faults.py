@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from faults import run as runner
-from faults.subjects import SUBJECTS
+from faults.subjects import SUBJECTS, TableSubject
 
 on_linux = pytest.mark.skipif(
     sys.platform != "linux", reason="faults in SQLite find its library in /proc, which Linux alone has"
@@ -160,3 +160,16 @@ def test_no_clock_is_read_where_states_are_kept():
                 if ast.unparse(node) != "from datetime import timedelta"  # a length, no clock
             }
             assert not imported & {"time", "datetime", "sched"}, path.name
+
+
+@on_linux
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.slow)])
+def test_learning_where_the_data_is_charges_and_releases_once_wherever_a_kill_comes(tmp_path, every):
+    """Durable operations are those of the run's key, the ledger's charge, the engine, and the release."""
+    bench = runner.Bench(TableSubject(), tmp_path)
+    kinds = bench.operations()
+    points = range(len(kinds), 0, -every)
+    outcomes = [bench.strike(at, "kill") for at in points]
+    assert [(struck, broken) for struck, broken in outcomes] == [(True, [])] * len(points)
+    assert {"replace", "fsync", "write"} <= set(kinds)

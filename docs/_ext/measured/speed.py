@@ -130,6 +130,36 @@ def speed_products() -> Markdown:
     return table([*columns.values()], [[f"{row[name]:,.4g}" for name in columns] for row in rows])
 
 
+def speed_learning() -> Markdown:
+    """Misses of the aims for `central.learn`, then all lines."""
+    rows = load("learn-from-tables")
+    name = "{rows:,} rows, k = {k}, {engine}".format
+    aims = {("DuckDB", 10**7): ("cpu", 12.0), ("PostgreSQL", 10**6): ("wall", 60.0)}
+    timed = [(row, *aims.get((row["engine"], row["rows"]), ("cpu", float("inf")))) for row in rows]
+    missed = [f"{name(**row)} {row[what]:.1f} s (aim {aim:g})" for row, what, aim in timed if row[what] > aim]
+    missed += [
+        f"{name(**row)} {row['megabytes']:.0f} MB (aim 700)"
+        for row in rows
+        if row["engine"] == "DuckDB" and row["rows"] == 10**7 and row["megabytes"] > 700
+    ]
+    lines = [
+        [
+            f"{row['rows']:,}",
+            row["k"] or "no limit",
+            row["engine"],
+            f"{row['cpu']:.1f}",
+            f"{row['wall']:.1f}",
+            f"{row['megabytes']:,.0f}",
+            f"{row['load']:.0f}",
+        ]
+        for row in rows
+    ]
+    said = f"Missed: {'; '.join(missed) or 'none'}.\n\n"
+    return Markdown(
+        said + table(["rows", "k", "engine", "CPU, s", "wall, s", "peak, MB", "load"], lines).data
+    )
+
+
 def speed_threads() -> Markdown:
     lines = []
     for row in sorted(load("threads")["rows"], key=lambda row: -row["ratio"]):

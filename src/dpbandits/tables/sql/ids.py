@@ -92,8 +92,12 @@ def id_reading(cell: SqlCell) -> Reading:
     trimmed = f"WHEN {matches(given, '[ -~]*')} THEN trim({given})"
     digits = f"trim(LEADING '0' FROM trim(LEADING '+-' FROM split_part({text}, '.', 1)))"
     words = f"{word} IN ({', '.join(map(engine.literal, _WORDS))})"
+    # A longer text that begins with a letter is none of the texts that are refused.
+    lower = (
+        f"CASE WHEN {text} < '{_LETTERS}' OR length({text}) <= {max(map(len, _WORDS))} THEN lower({text}) END"
+    )
     return Reading(
-        ({text: f"CASE WHEN {matches(given, TRIMMED)} THEN {given} {trimmed} END"}, {word: f"lower({text})"}),
+        ({text: f"CASE WHEN {matches(given, TRIMMED)} THEN {given} {trimmed} END"}, {word: lower}),
         f"CASE WHEN length({text}) > {LONGEST_ID} OR {words} THEN NULL "
         f"WHEN {text} >= '{_LETTERS}' THEN {text} "
         f"WHEN {matches(text, _WHOLE)} THEN CASE WHEN {digits} = '' THEN '0' "
