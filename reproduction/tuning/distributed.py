@@ -1,11 +1,15 @@
 """How the constants of `dpbandits.distributed` were chosen: average regret on tuning worlds and tuning seeds.
 
     python -m reproduction.tuning.distributed --out reproduction/results/distributed-tuning.json
+    python -m reproduction.tuning.distributed --tables --out reproduction/results/distributed-tables.json
     python -m reproduction.tuning.distributed --figure --out reproduction/results/distributed-figure.json
 
 Each row changes one constant of `DistributedTuning`, or the number of cells relative to its default. Regret
 is averaged over the tuning worlds of `reproduction.local_worlds`, for two numbers of users, on seeds from 0.
 About 7 CPU minutes.
+
+With `--tables`, `CATEGORY_POWER` changes. Rewards are those of people of `synthetic_income`, and of
+`cps_income` in other orders than the study's, at epsilon 1, on seeds from 1. About 2 CPU minutes.
 
 With `--figure`, the blocks and the temperature of the study's policy in the world of Figure 1 are compared,
 on seeds from 0. About 3 CPU minutes.
@@ -14,17 +18,20 @@ on seeds from 0. About 3 CPU minutes.
 import argparse
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.distributed import DistributedSpec, DistributedTuning
+from dpbandits.distributed import DistributedSpec, DistributedTuning, spec
 from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.worlds import cps_income, synthetic_income
 from reproduction.local_worlds import TUNING_WORLDS, world
-from reproduction.studies.distributed import figure_1
+from reproduction.studies.distributed import distributed, figure_1
 
 SETTINGS = ((40_000, 1.0), (4_000, 1.0))
 """Numbers of users, and epsilons."""
@@ -41,6 +48,28 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"temperature": 1.2},
 )
 """Changes from the defaults; `cells` is a factor."""
+
+
+TABLES = {"synthetic-income": synthetic_income, "cps-income": cps_income}
+TABLE_PEOPLE, TABLE_SEEDS, POWERS = (50_000, 4_000), range(1, 5), (spec.CATEGORY_POWER, 0.0, 1.0)
+
+
+def table_rows() -> list[dict[str, Any]]:
+    """Return the rewards of people of tables under each of `POWERS`, the default first."""
+    rows = []
+    for power in POWERS:
+        row: dict[str, Any] = {"CATEGORY_POWER": power, "reps": len(TABLE_SEEDS)}
+        with patch.object(spec, "CATEGORY_POWER", power):
+            for name, people in product(TABLES, TABLE_PEOPLE):
+                found = [
+                    distributed(TABLES[name](seed=seed, horizon=people), seed)["reward"]
+                    for seed in TABLE_SEEDS
+                ]
+                mean, error = mean_and_error(np.array(found))
+                row[f"{people} of {name}"] = {"reward": mean, "error": error}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
 
 
 FIGURE_CHOICES = tuple(
@@ -74,7 +103,7 @@ def figure_rows() -> list[dict[str, Any]]:
 def regret(name: str, people: int, epsilon: float, seed: int, choice: dict[str, Any]) -> float:
     """Return the average regret of one simulated crowd."""
     place = world(name)
-    spec = DistributedSpec(
+    contract = DistributedSpec(
         contexts=dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(place.dim)}),
         arms=range(place.n_arms),
         privacy=dpb.DistributedDP(epsilon=epsilon),
@@ -83,9 +112,9 @@ def regret(name: str, people: int, epsilon: float, seed: int, choice: dict[str, 
     )
     own = dict(choice)
     if "cells" in own:
-        own["cells"] = max(8, round(own["cells"] * spec.grid.size))
-    spec = replace(spec, tuning=DistributedTuning(**own))
-    return simulate_distributed(spec, place, n_users=people, seed=seed).average_regret
+        own["cells"] = max(8, round(own["cells"] * contract.grid.size))
+    contract = replace(contract, tuning=DistributedTuning(**own))
+    return simulate_distributed(contract, place, n_users=people, seed=seed).average_regret
 
 
 def main() -> None:
@@ -93,11 +122,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--tables", action="store_true")
     parser.add_argument("--figure", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    rows = figure_rows() if options.figure else []
-    for choice in () if options.figure else CHOICES:
+    rows = figure_rows() if options.figure else table_rows() if options.tables else []
+    for choice in () if options.figure or options.tables else CHOICES:
         row: dict[str, Any] = {"choice": choice, "reps": options.reps}
         for people, epsilon in SETTINGS:
             # one mean over the worlds for every seed, so that the error is over seeds

@@ -1,11 +1,13 @@
 """The collector: learns from noisy sums, refuses a second draw of the noise, and continues from its state."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import dpbandits as dpb
 from dpbandits.distributed import Aggregate, Collector, DistributedSpec, DistributedTuning, IdealAggregation
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, ProtocolError
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.state import State, write_state
 
 SPEC = DistributedSpec(
@@ -144,6 +146,20 @@ def test_many_arms_and_columns_of_users_size_take_little_memory():
     collector = Collector(spec)
     collector.absorb(Aggregate(version=0, sums=np.full(spec.length, 40), reports=20_000))
     assert collector.publish().arms.shape == (256,)
+
+
+@pytest.mark.parametrize(("horizon", "ranges"), [(400, 4), (4_000, 5), (50_000, 6)])
+def test_ranges_keep_cells_beside_columns_of_categories(horizon, ranges):
+    people = {"a": dpb.Range(0, 1), "b": dpb.Range(0, 1), "c": dpb.Categories(list("pqrs"))}
+    spec = DistributedSpec(
+        contexts=dpb.Schema(**people, d=dpb.Categories(["no", "yes"])),
+        arms=["a", "b"],
+        privacy=dpb.DistributedDP(epsilon=1),
+        horizon=horizon,
+    )
+    assert spec.grid.sizes == (ranges, ranges, 4, 2)
+    with pytest.raises(InvalidParameter, match="need more than 300 cells"):
+        dataclasses.replace(spec, contexts=dpb.Schema(a=dpb.Range(0, 1), c=dpb.Categories(range(151))))
 
 
 def test_one_cell_and_one_arm_are_enough():
