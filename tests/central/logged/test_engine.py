@@ -205,6 +205,28 @@ def test_without_users_every_row_counts():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_465_tables_of_thirty_columns_and_a_hundred_arms_fit_into_200_megabytes():
+    """A hash table for each of them, all at a time, needs several gigabytes."""
+    rng, names = np.random.default_rng(4), [f"x{number}" for number in range(30)]
+    contexts, arms = Schema(**{name: Range(0, 1) for name in names}), list(range(100))
+    rows = pd.DataFrame(rng.random((500, 30)), columns=names)
+    rows["offer"], rows["paid"] = rng.integers(0, 100, 500), rng.integers(0, 2, 500)
+    told = {"action": "offer", "reward": "paid", "reward_range": (0, 1), "release": "marginals"}
+    one = JointDP(epsilon=1.0, delta=1e-7)
+    log = LoggedTable.of_people(rows, contexts=contexts, arms=arms, **told)
+    expected = log.unsafe_sums(one, horizon=10**6, key=KEY, bound=1.0)
+    policy = ExploreThenCommit(
+        contexts=contexts, arms=arms, reward_range=(0, 1), horizon=10**6,
+        privacy=JointDP(epsilon=1.0, delta=1e-7, user_ids=False),
+        tuning=ExploreTuning(release="marginals", bound=1.0),
+    )  # fmt: skip
+    columns = LogColumns(contexts=contexts.names, action="offer", reward="paid")
+    plan = SumsPlan.of(policy.calibration.release, user_ids=False)
+    with source_of(rows, memory=200 * 10**6, threads=2) as source:
+        found = summed_by(source, plan, policy.unsafe_rules, columns, clip=False, key=KEY)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("logged", "weight"), [("densities", "density"), ("steps", None)])
 def test_a_grid_of_actions_is_read_in_an_engine(logged, weight):
     rows, rng = 3000, np.random.default_rng(5)

@@ -60,6 +60,9 @@ Its option `parallel=false`, which guesses nothing, would drop an open quote and
 LONGEST_LINE = 2 << 20
 """Largest number of bytes of a line of a text file."""
 
+THREAD = 200_000_000
+"""Bytes of memory for a thread: buffers of a text file, and hash tables in which rows are grouped."""
+
 POLLED = 0.5
 """Seconds between two looks at the progress of a statement."""
 
@@ -91,8 +94,11 @@ class DuckSource:
         self._connection: Any = duckdb.connect(":memory:", config=_FIRST_OPTIONS)
         folder = tempfile.mkdtemp(prefix="dpbandits-")  # only this user may read it
         self.close: Callable[[], None] = finalize(self, _closed, self._connection, folder)
-        limits = {"memory_limit": f"{memory_limit() if memory is None else memory}B"}
-        limits |= {"temp_directory": folder} | ({} if threads is None else {"threads": str(threads)})
+        memory = memory_limit() if memory is None else memory
+        if threads is None:
+            [[cores]] = self._connection.execute("SELECT current_setting('threads')").fetchall()
+            threads = max(1, min(cores, memory // THREAD))
+        limits = {"memory_limit": f"{memory}B", "temp_directory": folder, "threads": str(threads)}
         with suppress(duckdb.Error):  # in a notebook without ipywidgets DuckDB measures no progress
             self._set(_PROGRESS)
         self._set({"TimeZone": "UTC", **limits, "lock_configuration": "true"})
@@ -317,7 +323,7 @@ def _told(message: str, work: Callable[[], _Found]) -> _Found:
     except (DataUnavailable, InvalidData):
         raise
     except OutOfMemoryException:
-        message = "the engine ran out of memory: raise the limit, or use fewer columns or threads"
+        message = "the engine ran out of memory: raise memory= (--memory), or use fewer columns or threads"
     except Exception:  # noqa: BLE001, S110 - of DuckDB, pyarrow, or a reader that they call
         pass
     raise DataUnavailable(message)

@@ -69,8 +69,8 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
             "duckdb:///FILE?table=NAME" or "postgresql://USER@HOST/DATABASE?table=NAME"; a data frame of
             pandas, polars or pyarrow; or an Ibis table of DuckDB, PostgreSQL or PySpark.
         memory: Most bytes that the engine holds; the default is `dpbandits.memory_limit()`.
-        threads: Number of threads of the engine; the default is one for each core. An Ibis table takes
-            neither limit, because its connection has its own.
+        threads: Number of threads of the engine; the default is one for each core, and in DuckDB at most one
+            for 200 MB. An Ibis table takes neither limit, because its connection has its own.
 
     Raises:
         InvalidParameter: `where` is none of these.
