@@ -625,6 +625,7 @@ ELSEWHERE = {
         "models.marginals.effects.MOST_ENTRIES",
         "models.marginals.effects.FEW_COLUMNS",
         "models.marginals.effects.FINE_FEW",
+        "central.logged.engine.LANES",
         "central.logged.rows.ROWS_AT_ONCE",
         "models.marginals.law.LEAST_SHARE",
         "models.marginals.law.LOCATED",

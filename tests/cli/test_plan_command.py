@@ -84,7 +84,7 @@ def test_a_holdout_is_planned_without_a_file():
     spoken = call(*options, "--half-width", 0.0025)
     assert spoken.exit_code == 0
     assert "plus or minus 0.0027 after the last look" in spoken.stdout
-    assert "A holdout of 15% of the users gives plus or minus 0.0025" in spoken.stdout
+    assert "A holdout of 14% of the users gives plus or minus 0.0025" in spoken.stdout
     found = json.loads(call(*options, "--json").stdout)
     assert found["half_width"] < found["always"]
     assert found["smallest_share"] is None

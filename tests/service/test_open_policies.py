@@ -61,7 +61,7 @@ def test_a_policy_that_needs_more_than_all_may_take_is_refused_in_numbers(tmp_pa
 
 
 def test_small_policies_count_with_what_the_documentation_says() -> None:
-    """docs/guides/deploy.md has these figures, and how many such policies the default keeps open."""
+    """docs/guides/deploy.md shows such sizes, which decide how many policies the default keeps open."""
     marginals, features = ({"release": name} for name in ("marginals", "features"))
     needed = {
         (name, horizon): of_the_library(tuning=tuning, horizon=horizon).bytes_needed / 2**20

@@ -134,7 +134,7 @@ class DistributedSpec(Configured):
         >>> spec = DistributedSpec(
         ...     contexts=people, arms=["mail", "call"], privacy=DistributedDP(epsilon=1), horizon=10_000)
         >>> spec.grid.sizes, spec.length, spec.reports_per_version[:2]
-        ((65, 2), 261, (200, 300))
+        ((63, 2), 253, (200, 300))
         >>> spec == DistributedSpec.from_json(spec.to_json())
         True
     """

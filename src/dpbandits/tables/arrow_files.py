@@ -28,7 +28,9 @@ def _damaged(path: Path) -> Iterator[None]:
         yield
     except InvalidData:
         raise
-    except (ArrowException, ValueError):
+    except (ArrowException, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system; pyarrow's have no number
+            raise
         raise DataUnavailable(f"{path.name} cannot be read: not an Arrow file") from None
 
 

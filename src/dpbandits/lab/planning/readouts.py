@@ -192,7 +192,7 @@ def plan_readout(
     Example:
         >>> found = plan_readout(users=100_000, privacy=JointDP(epsilon=1, delta=1e-6), rate=0.01)
         >>> round(found.half_width, 4), round(found.without_privacy, 4), found.smallest_share(0.0025)
-        (0.0027, 0.0021, 0.15)
+        (0.0027, 0.0021, 0.14)
     """
     _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
     if privacy.rounds_per_user != 1:
