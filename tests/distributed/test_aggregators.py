@@ -2,6 +2,7 @@
 
 import json
 import random
+import sqlite3
 import subprocess
 import time
 import urllib.error
@@ -58,6 +59,28 @@ def test_a_restarted_pair_returns_the_same_noisy_sum(tmp_path):
         pair.kill("leader")
         with pytest.raises(ServiceUnavailable):
             pair.collector().collect(0, wait=1)
+
+
+def test_no_file_of_an_aggregator_holds_its_exact_share_after_the_release(tmp_path):
+    def share(role):
+        base = sqlite3.connect(tmp_path / f"{role}.db")
+        question = "SELECT share, reports FROM batches WHERE task = ?"
+        (found,) = base.execute(question, [pair.tasks[0].name])
+        base.close()
+        return found
+
+    def held(role):
+        return b"".join(one.read_bytes() for one in tmp_path.glob(f"{role}.db*"))
+
+    with Pair(SPEC, tmp_path) as pair:
+        pair.send(0, [1] * 6)
+        until = time.monotonic() + 20
+        while {share(role)[1] for role in pair.running} != {6} and time.monotonic() < until:
+            time.sleep(0.05)
+        exact = {role: share(role)[0] for role in pair.running}
+        assert all(one in held(role) for role, one in exact.items())
+        pair.collector().collect(0, wait=20)
+        assert not any(one in held(role) for role, one in exact.items())
 
 
 def test_kills_lose_no_acknowledged_report_and_release_nothing_twice(tmp_path):

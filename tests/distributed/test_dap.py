@@ -120,6 +120,7 @@ def test_an_independent_library_encrypts_what_is_opened():
     [
         {"leader": "http://leader.example"},
         {"leader": "leader"},
+        {"leader": "https://[leader"},
         {"token": "two\nlines"},
         {"private_key": bytes(31)},
         {"private_key": "text"},

@@ -228,6 +228,14 @@ def test_an_engine_reads_no_address_and_takes_no_other_options(tmp_path):
                 source.query(sql)
 
 
+@pytest.mark.parametrize("secret", ["se\u2100cret", "[secret]", "p[secret]p"])
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(secret):
+    with pytest.raises(InvalidParameter, match="cannot be read") as error:
+        source_of(f"postgresql://user:{secret}@localhost/shop?table=log")
+    assert "cret" not in str(error.value)
+    assert error.value.__cause__ is error.value.__context__ is None
+
+
 def test_progress_is_shown_in_percent(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("dpbandits._progress.EVERY", 0.005)
     monkeypatch.setattr("dpbandits.tables.warehouse.duck.POLLED", 0.01)

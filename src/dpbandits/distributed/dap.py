@@ -15,6 +15,7 @@ import math
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from http.client import HTTPException
 from typing import NamedTuple
 from urllib.error import HTTPError
@@ -203,9 +204,12 @@ class DapCollector(Seen):
         an(leader, str, name="leader", pass_='leader="https://leader.example/"')
         an(token, str, name="token", pass_="the token that the leader knows")
         an(private_key, bytes, name="private_key", pass_="32 bytes")
-        address = urlsplit(leader)
-        here = address.scheme == "http" and address.hostname in ("127.0.0.1", "::1", "localhost")
-        if not (address.hostname and (here or address.scheme == "https")):
+        good = False
+        with suppress(ValueError):
+            address = urlsplit(leader)
+            here = address.scheme == "http" and address.hostname in ("127.0.0.1", "::1", "localhost")
+            good = bool(address.hostname) and (here or address.scheme == "https")
+        if not good:
             raise InvalidParameter("leader: expected an address with https, or with http on this machine")
         if not (token.isascii() and token.isprintable() and len(private_key) == _KEY):
             raise InvalidParameter(f"token, private_key: expected printable ASCII, and {_KEY} bytes")

@@ -11,7 +11,8 @@
  *   upload          the report, before it is acknowledged
  *   job             leader: the ids of a job, before it is sent; helper: the ids, the sum and the answer together
  *   job's answer    leader: the sum and the end of these reports
- *   release         noise, noisy share and the end of the batch; the exact share is overwritten
+ *   release         noise, noisy share and the end of the batch; the exact share is overwritten, and then the log is
+ *                   emptied that still holds it
  *
  * A job that is sent again is answered with the stored answer, and a share that is asked for again is the stored one.
  */
@@ -77,6 +78,9 @@ const queries = {
   answer: sql("INSERT INTO jobs (task, id, request, answer) VALUES (?, ?, ?, ?)"),
 };
 const together = (work) => base.transaction(work).immediate();
+/** Empties the write-ahead log, which keeps earlier pages, and so the exact share of a released batch. */
+const emptyLog = () => base.pragma("wal_checkpoint(TRUNCATE)");
+emptyLog(); // a process that was killed after a release did not
 for (const name of tasks.keys()) queries.begin.run(name, field.encode(Array(config.length).fill(0n)), NONE);
 
 class Problem extends Error {
@@ -229,7 +233,10 @@ async function finish(task) {
   if (!batch.asked || batch.other || batch.problem) return;
   if (!batch.closed && batch.reports >= config.minBatch) queries.close.run(task.name);
   if (!queries.batch.get(task.name).closed || queries.left.get(task.name).left) return;
-  if (!batch.released) together(() => release(task));
+  if (!batch.released) {
+    together(() => release(task));
+    emptyLog();
+  }
   const count = Buffer.alloc(8);
   count.writeBigUInt64BE(BigInt(batch.reports));
   const request = Buffer.concat([selector(), opaque(Buffer.alloc(0)), count, batch.checksum]);
@@ -345,6 +352,7 @@ async function helperShare(task, body) {
     if (batch.reports < config.minBatch) throw new Problem("invalidBatchSize");
     if (!batch.released) release(task);
   });
+  emptyLog();
   return sealedShare(task);
 }
 

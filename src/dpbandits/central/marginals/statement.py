@@ -161,9 +161,10 @@ WHOLE_TABLE_OF_IDS = (
 )
 ENGINE = unchecked(
     "engine",
-    "The engine computes what its one statement says, from one state of the table. Nobody else sees the "
-    "rows, its errors, logs or temporary files. It reads ids by a narrower rule: a row counts zero if its id "
-    "is not printable ASCII, or is a fraction, a number with an exponent, a date, a time or a boolean.",
+    "The engine computes what its one statement says, from one state of the table. Each row of a view or an "
+    "expression is made from one person's data. Nobody else sees the rows, the engine's errors, logs or "
+    "temporary files. It reads ids by a narrower rule: a row counts zero if its id is not printable ASCII, "
+    "or is a fraction, a number with an exponent, a date, a time or a boolean.",
 )
 LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most the stated epsilon"
 VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to the Euclidean bound"

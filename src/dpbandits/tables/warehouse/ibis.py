@@ -99,12 +99,14 @@ class IbisSource:
 
     def _rows(self, sql: str) -> tuple[list[str], list[Any]]:
         """Return the names and the rows of a statement's result."""
+        # A transaction that the caller has begun stays open, with its changes.
+        alone = self.dialect == "postgres" and not self._backend.con.info.transaction_status
         found = self._backend.raw_sql(sql)
         if self.dialect == "spark":
             return found.columns, found.collect()
         rows = found.fetchall()
         names = [column[0] for column in found.description]
-        if self.dialect == "postgres":
+        if alone:
             found.connection.rollback()  # ends the transaction that the statement began
         return names, rows
 

@@ -1,5 +1,6 @@
 """`Source`: a table and the engine that reads it; `source_of` opens one."""
 
+from contextlib import suppress
 from os import PathLike, fspath
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -88,7 +89,13 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
     text = fspath(where)
     if "://" not in text:
         return DuckSource.of_files(text, **options)
-    url = urlsplit(text)
+    url = None
+    with suppress(ValueError):  # its message repeats a part of the address, which may have a password
+        url = urlsplit(text)
+    if url is None:
+        raise InvalidParameter(
+            "the address cannot be read: write special characters of user and password as in %40 for @"
+        )
     if url.scheme in ("postgres", "postgresql"):
         return PostgresSource(text, **options)
     tables = parse_qs(url.query).get("table", [])
