@@ -126,6 +126,14 @@ def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
         source.columns()
     with pytest.raises(InvalidParameter, match="table=NAME"):
         source_of(address)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE DOMAIN double AS text")
+        connection.execute("ALTER TABLE log ALTER paid TYPE double")
+    with (
+        source_of(f"{address}&table=log") as source,
+        pytest.raises(InvalidParameter, match="'paid' has the type defined as double"),
+    ):
+        from_engine(source, policy_for(TWO, 3000))
 
 
 old_names = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # in Ibis

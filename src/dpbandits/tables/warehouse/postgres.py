@@ -24,8 +24,11 @@ R = TypeVar("R")
 MEMORY = 1 << 28
 """Default memory in bytes of one step of a statement in PostgreSQL (`work_mem`)."""
 
+# A type that somebody defined may have the name of a number and hold texts, which fail as numbers.
 _TYPES = (
-    "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+    "SELECT attname, CASE WHEN typnamespace = CAST('pg_catalog' AS regnamespace) OR typname = 'citext' "
+    "THEN format_type(atttypid, NULL) ELSE 'defined as ' || typname END "
+    "FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
     "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
 )
 
