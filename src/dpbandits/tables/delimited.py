@@ -132,7 +132,9 @@ def paths_of(pattern: str | PathLike[str]) -> list[Path]:
         raise InvalidParameter(
             f"{name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
         )
-    if not paths or not all(path.is_file() for path in paths):
+    if not paths:
+        raise DataUnavailable(f"no file fits the pattern {Path(text).name}")
+    if not all(path.is_file() for path in paths):
         raise DataUnavailable(f"{Path(text).name} cannot be read: no such file")
     return paths
 

@@ -168,7 +168,8 @@ class DuckSource:
         )
         self.relation = ".".join(quoted(name, '"') for name in [_TABLE, *table.rsplit(".", 1)])
         _told(
-            "the database has no table or view of this name, or the view cannot be read",
+            "the database has no table or view of this name, or the view cannot be read; the last dot in a "
+            "name separates the schema from the table",
             lambda: run(f"DESCRIBE {self.relation}").fetchall(),
         )
         return self
