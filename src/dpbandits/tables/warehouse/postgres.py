@@ -70,7 +70,7 @@ class PostgresSource:
         self._connection.read_only = True
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         kilobytes = max(64, (MEMORY if memory is None else memory) >> 10)
-        self._settings = {"work_mem": f"{kilobytes}kB", "jit": "off"}
+        self._settings = {"work_mem": f"{kilobytes}kB", "jit": "off", "standard_conforming_strings": "on"}
         if threads is not None:
             self._settings["max_parallel_workers_per_gather"] = str(threads - 1)
 
