@@ -139,6 +139,10 @@ def _pooler() -> str | None:
 
 
 def _programs() -> Path | None:
+    try:
+        import pwd  # noqa: F401 - without it, as on Windows, no other user can be named
+    except ImportError:
+        return None
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda at: int(at.parts[-3]))
     return found[-1].parent if found else None
 
