@@ -60,7 +60,7 @@ def learned(source, folder, **more):
 
 
 def places(held, folder):
-    """The same rows as files of several formats, a glob, and a database."""
+    """Return addresses of the same rows: files of several formats, a glob, and a database."""
     held.to_parquet(folder / "log.parquet")
     held.to_csv(folder / "log.csv", index=False)
     (folder / "parts").mkdir()

@@ -139,3 +139,11 @@ def test_more_rows_than_the_horizon_are_no_larger_rewards():
     found = log_of(held).publish(promise, horizon=5000, key=KEY).function
     mean, _ = found.predict([{"age": 40, "income": 500, "region": "south"}])
     assert np.abs(mean - 0.9).max() < 0.15
+
+
+def test_no_text_of_raw_rows_or_of_the_secret_key_shows_a_number():
+    rows = CodedRows(
+        np.array([7]), np.array([[7, 7]]), np.array([7]), np.array([7]), np.ones(1, dtype=np.bool_)
+    )
+    for shown in (rows, OrderKey(7, 7, 7), OrderKey.of(KEY)):
+        assert not set(str(shown) + repr(shown) + f"{shown}") & set("023456789"), shown

@@ -59,6 +59,9 @@ class OrderKey(NamedTuple):
     b: int
     c: int
 
+    def __repr__(self) -> str:
+        return "OrderKey()"
+
     @classmethod
     def of(cls, secret: bytes) -> Self:
         """Return the numbers that belong to a secret."""
@@ -113,6 +116,9 @@ class CodedRows(NamedTuple):
     rewards: IntArray
     weights: IntArray
     readable: BoolArray
+
+    def __repr__(self) -> str:
+        return f"CodedRows(rows={len(self.arms)})"
 
     @classmethod
     def of(cls, cells: IntArray, added: FloatArray, readable: BoolArray) -> Self:

@@ -44,6 +44,9 @@ class GroupRows(NamedTuple):
     squared_rounds: int
     overlap: int
 
+    def __repr__(self) -> str:
+        return f"GroupRows(rounds={self.rounds})"
+
 
 class Rows:
     """Second record of a policy's rounds; see `policy.bookkeeping.Companion`.
