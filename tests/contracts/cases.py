@@ -307,7 +307,7 @@ def account_of(policy: RoundPolicy, epsilon: float, delta: float) -> Terms:
 
 
 def decision_set(round_index: int, n: int = 5) -> np.ndarray:
-    """What user number `round_index` brings: reproducible, inside the domain, with an arm's code behind."""
+    """Return the same data each time of user number `round_index`, in the domain, with an arm's code last."""
     rows = np.random.default_rng(round_index).random((n, 2))
     rows[:, 1] = rows[:, 1] < 0.5
     return rows
@@ -321,7 +321,7 @@ def with_salt(policy: RoundPolicy) -> RoundPolicy:
 
 
 def to_predict(policy: RoundPolicy, rows: np.ndarray) -> np.ndarray:
-    """What `predict` takes of these candidates: their contexts, if the policy has arms."""
+    """Return the part of these candidates that `predict` takes: their contexts, if the policy has arms."""
     return rows if policy.menu is None else rows[:, :-1]
 
 

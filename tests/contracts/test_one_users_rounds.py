@@ -157,7 +157,7 @@ def metrics(decision, told):
 
 
 def life(monkeypatch, make, when, user):
-    """What was moved, how others were answered, and one user's group; `user` seeds what this user brings."""
+    """Return what was moved, how others were answered, and one user's group; `user` is a seed."""
     policy, own, others = make(), np.random.default_rng(user), np.random.default_rng(77)
     moved, answers, waiting, group = recorded(monkeypatch, policy), [], [], None
     for t in range(HORIZON):
@@ -199,7 +199,7 @@ def life(monkeypatch, make, when, user):
 
 
 def promised(policy, group):
-    """What hides a user of a group: epsilon of Laplace noise, and (sensitivity/scale)^2 of Gaussian noise."""
+    """Return what hides a user: epsilon of Laplace noise, and (sensitivity/scale)^2 of Gaussian noise."""
     used = policy.guarantee.mechanisms
     if group is not None:
         used = [one for one in used if ("control group" in one.name) == (group == "control")]

@@ -243,7 +243,7 @@ def drawn(spec, n, means, rng, runs):
 
 @pytest.mark.parametrize(("epsilon", "means"), [(1.0, (0.01, 0.02)), (8.0, (0.001, 0.003))])
 def test_intervals_cover_the_difference_also_of_rare_outcomes(epsilon, means):
-    """Of 4,000 runs at most 270 miss at a chance of .05: above that with a probability of 1e-7."""
+    """At most 270 of 4,000 runs miss. With a chance of .05 more do with a probability of 1e-7."""
     spec, rng = readout(privacy=LocalDP(epsilon=epsilon)), np.random.default_rng(1)
     p, q = map(float, spec.protocol.bit.rates)
     _, (low, high), _ = outcome_intervals(spec, *drawn(spec, 5_000, means, rng, 4_000))

@@ -11,7 +11,7 @@ from dpbandits.local.contract.reports import Contract
 from dpbandits.privacy import definitions
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP, LocalDP
-from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Observer, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 from dpbandits.privacy.release_terms import are_weaker
 from dpbandits.privacy.sentences import (
@@ -113,6 +113,15 @@ def weakest(
         promises.append(promise)
     guarantee = protocol.statement(max(promises, key=lambda promise: promise.epsilon))
     return replace(guarantee, status="simulated") if simulated else guarantee
+
+
+def _observers(told: str) -> tuple[Observer, ...]:
+    """Return who sees what of a report; `told` is the word for what the device is told, such as "reward"."""
+    return (
+        protected_from("the server", "the report's bytes"),
+        protected_from("anyone on the wire or with access to the server", "the same"),
+        shown_to("the user's own device", f"context, arm and {told}; {_OWN_COUNTS}"),
+    )
 
 
 def _assumptions(
@@ -217,11 +226,7 @@ def report_guarantee(
     )
     return Guarantee(
         definition=LocalDP(epsilon=epsilon),
-        observers=(
-            protected_from("the server", "the report's bytes"),
-            protected_from("anyone on the wire or with access to the server", "the same"),
-            shown_to("the user's own device", f"context, arm and reward; {_OWN_COUNTS}"),
-        ),
+        observers=_observers("reward"),
         mechanisms=(record,),
         assumptions=_assumptions(
             _EXACT,
@@ -266,11 +271,7 @@ def readout_guarantee(
     )
     return Guarantee(
         definition=LocalDP(epsilon=epsilon),
-        observers=(
-            protected_from("the server", "the report's bytes"),
-            protected_from("anyone on the wire or with access to the server", "the same"),
-            shown_to("the user's own device", f"context, arm and outcome; {_OWN_COUNTS}"),
-        ),
+        observers=_observers("outcome"),
         mechanisms=(record,),
         assumptions=_assumptions(
             _EXACT,
