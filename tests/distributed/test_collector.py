@@ -168,7 +168,7 @@ def test_one_cell_and_one_arm_are_enough():
         arms=["a"],
         privacy=dpb.DistributedDP(epsilon=1),
         horizon=1,
-        tuning=DistributedTuning(cells=1),
+        tuning=DistributedTuning(cells=1, min_batch=1),
     )
     assert (spec.length, spec.reports_per_version) == (3, (1,))
     collector = Collector(spec)

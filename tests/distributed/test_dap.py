@@ -18,7 +18,7 @@ SPEC = DistributedSpec(
     arms=["a", "b"],
     privacy=dpb.DistributedDP(epsilon=1),
     horizon=1000,
-    tuning=DistributedTuning(cells=4),
+    tuning=DistributedTuning(cells=4, min_batch=1),
 )
 BUCKETS = np.array([0, 4, 8])
 

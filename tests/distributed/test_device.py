@@ -1,5 +1,6 @@
 """Devices: one bucket a report, refusals that look at no data, and a budget."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -174,7 +175,10 @@ def test_a_spec_is_written_and_read_and_checked():
         with pytest.raises(IncompatibleState):
             DistributedSpec.from_json(text)
     assert sum(SPEC.reports_per_version) == SPEC.horizon
-    assert SPEC.task(1) == (1, SPEC.length, 1)
+    assert SPEC.task(1) == (1, SPEC.length, 100)
+    with pytest.raises(InvalidParameter, match="horizon is 99, expected from 100"):
+        dataclasses.replace(SPEC, horizon=99)
+    assert min(SPEC.reports_per_version) >= 100
     with pytest.raises(InvalidParameter, match="version"):
         SPEC.task(len(SPEC.reports_per_version))
     many = dpb.Schema(**{f"c{j}": dpb.Range(0, 1) for j in range(30)})

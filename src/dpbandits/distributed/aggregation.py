@@ -85,7 +85,8 @@ class IdealAggregation(Held, Seen):
         >>> import dpbandits as dpb
         >>> spec = dpb.distributed.DistributedSpec(
         ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"],
-        ...     privacy=dpb.DistributedDP(epsilon=1), horizon=1000)
+        ...     privacy=dpb.DistributedDP(epsilon=1), horizon=1000,
+        ...     tuning=dpb.distributed.DistributedTuning(min_batch=1))
         >>> aggregation = IdealAggregation(spec, noise=dpb.SimulatedNoise(0))
         >>> aggregation.upload([Report(0, bytes(16), spec.silent)])
         1
@@ -108,8 +109,7 @@ class IdealAggregation(Held, Seen):
         """Guarantee against everybody but this process, which sees every report."""
         from dpbandits.distributed.statement import in_one_process
 
-        versions = len(self.spec.reports_per_version)
-        return in_one_process(self.spec.histogram, versions=versions, status=self._noise.status)
+        return in_one_process(self.spec.statement(), status=self._noise.status)
 
     @in_turn
     def upload(self, reports: Iterable[Report]) -> int:

@@ -43,7 +43,8 @@ class Collector(Held, Seen):
         >>> import dpbandits as dpb
         >>> spec = dpb.distributed.DistributedSpec(
         ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"],
-        ...     privacy=dpb.DistributedDP(epsilon=1), horizon=1000)
+        ...     privacy=dpb.DistributedDP(epsilon=1), horizon=1000,
+        ...     tuning=dpb.distributed.DistributedTuning(min_batch=1))
         >>> collector = Collector(spec)
         >>> aggregation = dpb.distributed.IdealAggregation(spec, noise=dpb.SimulatedNoise(0))
         >>> device = dpb.distributed.Device(spec)

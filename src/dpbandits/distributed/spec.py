@@ -88,7 +88,8 @@ class DistributedTuning(Configured):
         first: Share of the horizon in the first version, from .001 to 1.
         growth: Ratio of the numbers of reports of consecutive versions, from 1.05 to 100.
         temperature: Factor on the posterior variance when arms are drawn, divided by the number of arms.
-        min_batch: Smallest number of reports in a sum that an aggregator may release.
+        min_batch: Smallest number of reports in a sum that an aggregator may release. No version is planned
+            with fewer.
 
     Raises:
         InvalidParameter: An argument is out of range.
@@ -98,7 +99,7 @@ class DistributedTuning(Configured):
     first: float = 0.02
     growth: float = 1.5
     temperature: float = 0.3
-    min_batch: int = 1
+    min_batch: int = 100
 
     def __post_init__(self) -> None:
         if self.cells is not None and integer(self.cells, name="cells", minimum=1) > MOST_ALLOWED:
@@ -159,13 +160,17 @@ class DistributedSpec(Configured):
     def __post_init__(self) -> None:
         an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         an(self.privacy, DistributedDP, name="privacy", pass_="privacy=DistributedDP(epsilon=1)")
-        an(self.tuning, DistributedTuning, name="tuning", pass_="tuning=DistributedTuning(min_batch=100)")
+        an(self.tuning, DistributedTuning, name="tuning", pass_="tuning=DistributedTuning(cells=64)")
         assign(self, arms=listed_arms(self.arms).labels, reward_range=RewardRange.of(self.reward_range))
         if self.n_arms > MOST_ARMS:
             raise InvalidParameter(f"arms: expected at most {MOST_ARMS}")
         _checks.settle(self, horizon=integer)
-        if self.horizon > MOST_REPORTS:
-            raise InvalidParameter(f"horizon: expected at most {MOST_REPORTS}")
+        least = self.tuning.min_batch
+        if not least <= self.horizon <= MOST_REPORTS:
+            raise InvalidParameter(
+                f"horizon is {self.horizon}, expected from {least} (the smallest batch) to "
+                f"{MOST_REPORTS}: pass tuning=DistributedTuning(min_batch=...) for smaller batches"
+            )
         integer(self.seed, name="seed", minimum=0)
         self.histogram  # noqa: B018 - raises here, and not at the first report, if no noise fits the promise
 
@@ -214,7 +219,8 @@ class DistributedSpec(Configured):
     @cached_property
     def reports_per_version(self) -> tuple[int, ...]:
         """Planned numbers of reports of the versions, which add up to the horizon."""
-        sizes, size, left = list[int](), self.tuning.first * self.horizon, self.horizon
+        first = max(self.tuning.first * self.horizon, self.tuning.min_batch)
+        sizes, size, left = list[int](), first, self.horizon
         while left > 0:
             # a rest that is shorter than this version joins it
             taken = left if left < 2.0 * size else max(1, round(size))
@@ -267,7 +273,9 @@ class DistributedSpec(Configured):
         """Return the guarantee of everything that one user's device reports to two aggregators."""
         from dpbandits.distributed.statement import reports_guarantee
 
-        return reports_guarantee(self.histogram, versions=len(self.reports_per_version))
+        return reports_guarantee(
+            self.histogram, versions=len(self.reports_per_version), min_batch=self.tuning.min_batch
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -71,13 +71,13 @@ _ASSUMPTIONS = (
 )
 
 
-def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Status = "enforced") -> Guarantee:
+def reports_guarantee(histogram: ReportHistogram, *, versions: int, min_batch: int) -> Guarantee:
     """Return the guarantee of everything that one user's device reports under a spec.
 
     Args:
         histogram: the mechanism of the aggregators.
         versions: number of versions, each with one released sum.
-        status: status of the aggregators' noise.
+        min_batch: smallest number of reports in a released sum.
     """
     privacy = histogram.privacy
     seen = "noisy sums, versions, and its own shares and noise"
@@ -96,11 +96,13 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Stat
         "(dpbandits.privacy.histogram). The other aggregator's noise is not counted. The guarantee is "
         "computational: it holds for parties that cannot break the encryption and the expansion of shares "
         "from seeds. Versions and estimates are post-processing.",
-        status=status,
+        status="enforced",
         certificate=PureDP(epsilon=privacy.epsilon),
         limits=(
             "A deployment supplies two aggregators, and devices that split reports.",
             f"A user makes at most {reports}: more would each cost as much again.",
+            f"A sum has at least {counted(min_batch, 'report')}, if the aggregators refuse smaller ones. The "
+            "guarantee does not rest on this.",
         ),
         notes=(
             "A report is one bucket of weight one, so a forged report weighs as much as an honest one. A "
@@ -111,12 +113,13 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, status: Stat
     )
 
 
-def in_one_process(histogram: ReportHistogram, *, versions: int, status: Status) -> Guarantee:
+def in_one_process(found: Guarantee, *, status: Status) -> Guarantee:
     """Return the guarantee of `IdealAggregation`, which holds against everybody but its own process.
 
-    Arguments are those of `reports_guarantee`.
+    Args:
+        found: guarantee of the spec, from `reports_guarantee`.
+        status: status of the noise.
     """
-    found = reports_guarantee(histogram, versions=versions, status=status)
     process = shown_to("the process that holds both aggregators", "every report")
     collected = protected_from("the collector and everyone else", "noisy sums and versions")
     split = {"two aggregators", "secret sharing", "aggregators' noise"}
@@ -125,5 +128,6 @@ def in_one_process(histogram: ReportHistogram, *, versions: int, status: Status)
         found,
         observers=(process, collected, found.observers[-1]),
         assumptions=in_order((*kept, SERVER_OUT_OF_REACH)),
+        status=status,
         limits=("One process sees every report: this is no more than a central server.", *found.limits[1:]),
     )

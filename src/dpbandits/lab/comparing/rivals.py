@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.central import GPBandit
-from dpbandits.distributed import DistributedSpec
+from dpbandits.distributed import DistributedSpec, DistributedTuning
 from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import InvalidParameter, NothingToLearn
 from dpbandits.lab.baselines import (
@@ -121,7 +121,9 @@ def _distributed(world: Any, seed: Seed, promise: DistributedDP) -> Policy:
     asked = asked_by(world)
     if "domain" in asked:
         raise InvalidParameter("distributed policies need a world of contexts and arms")
-    spec = DistributedSpec(**asked, privacy=promise, seed=seed)
+    # a short run has smaller batches: nobody is protected in a simulation
+    tuning = DistributedTuning(min_batch=min(DistributedTuning.min_batch, world.horizon))
+    spec = DistributedSpec(**asked, privacy=promise, seed=seed, tuning=tuning)
     return DistributedCrowd(spec=spec, horizon=spec.horizon, seed=seed)
 
 

@@ -62,6 +62,8 @@ def simulate_distributed(
         if not collector.finished:
             buckets = spec.bucket(cells[here], (luck[here] < mean).astype(np.int64))
             aggregation.upload_buckets(version, np.where(counts, buckets, spec.silent))
+            if len(buckets) < spec.tuning.min_batch:  # the users ended within a version
+                break
             collector.absorb(aggregation.collect(version))
         start = here.stop
         if start == n_users:
