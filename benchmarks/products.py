@@ -1,9 +1,9 @@
 """Time and memory of decisions among many products: `python -m benchmarks.products`.
 
-Products have a category, a price and a rating, and users three columns (`lab.worlds.products`). Every ask
-names half of the products in `available=`. For each number of products there is one process, in which BLAS
-has one thread. Times are CPU times: of the construction, of the first release, and of asks after it, one by
-one. The peak of memory includes Python.
+Products have a category, a price and a rating, and users three columns
+(`reproduction.studies.product_worlds`). Every ask names half of the products in `available=`. For each number
+of products there is one process, in which BLAS has one thread. Times are CPU times: of the construction, of
+the first release, and of asks after it, one by one. The peak of memory includes Python.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.lab.worlds.products import PEOPLE, ProductWorld
+from reproduction.studies.product_worlds import PEOPLE, ProductWorld
 
 RESULTS = Path(__file__).resolve().parents[1] / "reproduction" / "results" / "products-speed.json"
 

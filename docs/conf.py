@@ -52,7 +52,6 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.CandidateLaw"),
     ("py:class", "dpbandits.lab.worlds.functions.FunctionOptions"),
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
-    ("py:class", "dpbandits.lab.worlds.products.ProductCrowd"),
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
     ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits._config.Registry"),

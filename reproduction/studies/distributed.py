@@ -46,11 +46,11 @@ from dpbandits.lab.evaluation import (
     run,
     share_kept,
     simulate,
-    simulate_distributed,
 )
 from dpbandits.lab.worlds import TableBandit, contextual, cps_income
 from reproduction.dubey2021.local import simulate_local
 from reproduction.dubey2021.worlds import world_of
+from reproduction.studies.distributed_crowds import simulate_distributed
 from reproduction.studies.releases import features_of
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -2,7 +2,7 @@
 
     python -m reproduction.studies.products --out reproduction/results/products.json
 
-Worlds are `lab.worlds.PRODUCT_WORLDS`. Everybody decides once, at epsilon 1 and delta 1e-6, and noise is
+Worlds are `product_worlds.PRODUCT_WORLDS`. Everybody decides once, at epsilon 1 and delta 1e-6, and noise is
 drawn by the exact samplers of the library. A result is the mean chance that people buy what they got: of all
 people, of those after the first half, and of the last tenth.
 
@@ -36,7 +36,7 @@ import dpbandits as dpb
 from dpbandits._typing import FloatArray
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.worlds.products import PEOPLE, PRODUCT_WORLDS, ProductCrowd
+from reproduction.studies.product_worlds import PEOPLE, PRODUCT_WORLDS, ProductCrowd
 
 FIRST_SEED, SEEDS = 7_400_000, 20
 COUNT, PRIVACY = 20_000, dpb.JointDP(epsilon=1.0, delta=1e-6)

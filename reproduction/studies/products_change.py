@@ -2,7 +2,7 @@
 
     python -m reproduction.studies.products_change --out reproduction/results/products-change.json
 
-The world is `half` of `lab.worlds.PRODUCT_WORLDS`: features explain half of the variance. In `best`, the
+The world is `half` of `product_worlds.PRODUCT_WORLDS`: features explain half of the variance. In `best`, the
 product that is best on average over the run's people is not in the table. It is announced with its features
 when half of the people have been asked. In `worst`, this is the product that is worst on average. Everybody
 is asked once, at (1, 1e-6), with blocks of at most a twentieth of the people.
@@ -34,7 +34,7 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits._typing import FloatArray
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
-from dpbandits.lab.worlds.products import PEOPLE, PRODUCT_WORLDS, ProductCrowd
+from reproduction.studies.product_worlds import PEOPLE, PRODUCT_WORLDS, ProductCrowd
 
 FIRST_SEED, SEEDS, COUNT = 7_500_000, 20, 20_000
 PRIVACY = dpb.JointDP(epsilon=1.0, delta=1e-6)

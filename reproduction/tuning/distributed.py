@@ -27,11 +27,11 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.distributed import DistributedSpec, DistributedTuning, spec
-from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.worlds import cps_income, synthetic_income
 from reproduction.local_worlds import TUNING_WORLDS, world
 from reproduction.studies.distributed import distributed, figure_1
+from reproduction.studies.distributed_crowds import simulate_distributed
 
 SETTINGS = ((40_000, 1.0), (4_000, 1.0))
 """Numbers of users, and epsilons."""

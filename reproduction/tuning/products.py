@@ -31,8 +31,8 @@ from dpbandits.central.logged import product_tables
 from dpbandits.central.marginals import action_release, noise, product_release, release
 from dpbandits.central.marginals import actions as central_actions
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.worlds.products import PEOPLE, ProductCrowd, ProductWorld
 from dpbandits.models.marginals import actions
+from reproduction.studies.product_worlds import PEOPLE, ProductCrowd, ProductWorld
 from reproduction.studies.products import COUNT, PRIVACY, run
 
 SEEDS = (101, 102, 103, 104, 105, 106)

@@ -22,7 +22,6 @@ from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRo
 
 if TYPE_CHECKING:  # crowds import a local policy and everything that it needs
     from dpbandits.lab.evaluation.crowds import CrowdRewards, CrowdWorld, SimulationResult, simulate
-    from dpbandits.lab.evaluation.distributed_crowds import simulate_distributed
     from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, SourcePeople, simulate_transfer
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "run",
     "share_kept",
     "simulate",
-    "simulate_distributed",
     "simulate_transfer",
     "summarise",
     "value_difference",
@@ -56,7 +54,6 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "dpbandits.lab.evaluation.crowds": ["CrowdRewards", "CrowdWorld", "SimulationResult", "simulate"],
-        "dpbandits.lab.evaluation.distributed_crowds": ["simulate_distributed"],
         "dpbandits.lab.evaluation.transfer_crowds": ["SimulatedSource", "SourcePeople", "simulate_transfer"],
     },
 )

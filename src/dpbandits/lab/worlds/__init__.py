@@ -6,7 +6,7 @@ expected rewards of all candidates. Round t depends on (seed, t) alone.
 - Tables with one row per round, and classes or columns as arms: `load` (`available` lists the names),
   `TableBandit`, `table_from_toml`, `from_log` and `hard`.
 - Known functions with new candidates in every round: `camelback` and `FunctionBandit`.
-- Prices, bids and doses as actions: `PRICE_WORLDS`. Many products with features: `PRODUCT_WORLDS`.
+- Prices, bids and doses as actions: `PRICE_WORLDS`.
 - Public cells for `central.ExploreThenCommit`: `DoseFinding`.
 
 >>> world = camelback(seed=7, horizon=100)
@@ -23,20 +23,17 @@ from dpbandits.lab.worlds.functions import FunctionBandit, UniformCandidates, ca
 from dpbandits.lab.worlds.hard import HARD, hard
 from dpbandits.lab.worlds.matched import from_log
 from dpbandits.lab.worlds.prices import PRICE_WORLDS, PriceWorld
-from dpbandits.lab.worlds.products import PRODUCT_WORLDS, ProductWorld
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, table_of
 
 __all__ = [
     "HARD",
     "PRICE_WORLDS",
-    "PRODUCT_WORLDS",
     "BestArm",
     "DoseFinding",
     "Environment",
     "FunctionBandit",
     "PriceWorld",
-    "ProductWorld",
     "TableBandit",
     "UniformCandidates",
     "available",

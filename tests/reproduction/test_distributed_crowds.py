@@ -8,8 +8,8 @@ import pytest
 import dpbandits as dpb
 from dpbandits.distributed import DistributedSpec
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.worlds import contextual
+from reproduction.studies.distributed_crowds import simulate_distributed
 
 
 def spec_of(world, epsilon=4.0, horizon=3000):
