@@ -108,7 +108,6 @@ def kind_of(value: object) -> str:
 
 
 def _a(kind: type[Any]) -> str:
-    """Return a type's name with its article."""
     return f"{'an' if kind.__name__[0].lower() in 'aeio' else 'a'} {kind.__name__}"
 
 
@@ -342,10 +341,7 @@ def _decoded(cell: str | bytes) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return a text in form NFKC, without invisible characters and without blanks around it.
-
-    The result is empty for a text of more than `_LONGEST_ID` characters: normalising takes quadratic time.
-    """
+    """Return a text in form NFKC, without invisible characters and without blanks around it."""
     if text.isalnum() and text.isascii():
         return text
     if len(text) > _LONGEST_ID:
@@ -372,7 +368,6 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
 
 
 def _is_ready(values: object) -> TypeGuard[FloatArray]:
-    """Return True for an array of C-contiguous float64, the common case, which needs no conversion."""
     return type(values) is np.ndarray and values.dtype == np.float64 and values.flags.c_contiguous
 
 

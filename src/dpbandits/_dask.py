@@ -53,10 +53,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _check_that_a_scheduler_answers(address: str) -> None:
-    """Raise InvalidParameter unless a scheduler answers in time.
-
-    A `Client` would wait for an address that does not answer, and leave threads behind if it fails.
-    """
+    """Raise InvalidParameter unless a scheduler answers in time."""
     from distributed.core import rpc
     from distributed.security import Security
 

@@ -69,7 +69,6 @@ def names_of(module: str) -> Callable[[], list[str]]:
 
 
 def _listed(module: str) -> list[str]:
-    """Return the names in `__all__`; none if there is no `__all__`."""
     return list(vars(sys.modules[module]).get("__all__", ()))
 
 

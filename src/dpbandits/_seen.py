@@ -60,5 +60,4 @@ class Seen:
         return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
-        """Return `repr` and the whole guarantee as HTML, for a notebook."""
         return as_html(self)

@@ -94,7 +94,6 @@ class GymWorld:
         return self._menu.n_arms
 
     def _reset(self, t: int) -> Any:
-        """Return the observation of round t."""
         drawn = np.random.SeedSequence([self.seed, t]).generate_state(1)[0]
         return self._env.reset(seed=int(drawn) >> 1)[0]
 

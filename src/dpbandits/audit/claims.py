@@ -303,10 +303,7 @@ class GaussianAudit(SampledAudit):
 def _held_out(
     training: Sequence[FloatArray], fresh: Sequence[FloatArray], *, delta: float, confidence: float
 ) -> float:
-    """Return the lower bound on epsilon from fresh scores, at thresholds chosen on training scores.
-
-    Both arguments hold the scores of world 0 and those of world 1.
-    """
+    """Return the lower bound on epsilon from fresh scores, at thresholds chosen on training scores."""
     error = 0.25 * (1.0 - confidence)
     above, below = bounds.chosen_thresholds(*training, delta=delta, error=error)
     return bounds.event_bound(*fresh, above=[above], below=[below], delta=delta, confidence=confidence)

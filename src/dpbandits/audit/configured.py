@@ -80,16 +80,13 @@ class _NoNoise(PreparedNoise):
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """Always "simulated": zeros protect nobody."""
         return "simulated"
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Record the requested Gaussian noise, and return zeros."""
         self.asked.append(("gaussian", sigma, size))
         return np.zeros(size, dtype=np.int64)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Record the requested Laplace noise, and return zeros."""
         self.asked.append(("laplace", rate, size))
         return np.zeros(size, dtype=np.int64)
 
@@ -133,7 +130,6 @@ class ShiftAudit(Audit):
         return _Run(released[: len(sizes)], normal, sizes)
 
     def _told(self, one: "_Run", other: "_Run") -> float:
-        """Return a lower bound on the privacy loss of the releases of two neighbours."""
         moved = np.abs(one.integers - other.integers).astype(np.float64)
         normal = one.gaussian
         mu = math.sqrt(float(np.sum((moved[normal] / one.scales[normal]) ** 2)))
@@ -176,10 +172,7 @@ class TableShiftAudit(ShiftAudit):
 
 
 def _of_laplace(losses: FloatArray, delta: float) -> float:
-    """Return the privacy loss of several entries with discrete Laplace noise.
-
-    The loss of one entry, in `losses`, is its change times the noise's rate.
-    """
+    """Return the privacy loss of several entries with discrete Laplace noise."""
     largest = np.sort(losses[losses > 0.0])[::-1]
     if delta == 0.0:
         return float(largest.sum())
@@ -200,16 +193,12 @@ class _Run:
 
 
 def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
-    """Return the policy of a configuration, with this noise source and without an account."""
     return GPBandit(**_arguments(json.dumps(config, sort_keys=True)) | {"noise": noise})
 
 
 @lru_cache(1)
 def _arguments(config: str) -> dict[str, Any]:
-    """Return the arguments of the policy's constructor from its configuration, a JSON text.
-
-    The result is cached, as features take long to build and are the same in every run.
-    """
+    """Return the arguments of the policy's constructor from its configuration, a JSON text."""
     read = json.loads(config)
     if isinstance(read["tuning"].get("public_decision_sets"), str):
         read["tuning"]["public_decision_sets"] = None  # the attack supplies candidates
@@ -256,7 +245,6 @@ def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks
 
 
 def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
-    """Return the policy or the spec that a configuration describes."""
     with reading("a configuration that can be audited"):
         if config.get("policy") == GPBandit.config_type:
             return _built(config, SimulatedNoise(0))
@@ -313,7 +301,6 @@ def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _first_report(spec: Spec) -> ReportMechanism:
-    """Return the mechanism that clients use to report on the first version."""
     return spec.protocol.counted_by(Server(spec).publish())[-1]
 
 

@@ -83,7 +83,6 @@ def run_audits(
 
 
 def _kept_rows(path: Path | None, settings: AuditSettings) -> dict[str, AuditRow]:
-    """Return the stored rows of audits with these settings, by name."""
     rows: dict[str, AuditRow] = {}
     for record in read_lines(path):
         with suppress(KeyError, TypeError):
@@ -113,10 +112,7 @@ def _run(name: str, settings: AuditSettings) -> AuditRow:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Limit child processes to one thread inside a `with` block.
-
-    In small matrix products, more threads cost more time than they save.
-    """
+    """Limit child processes to one thread inside a `with` block."""
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:

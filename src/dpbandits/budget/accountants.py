@@ -294,10 +294,7 @@ def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
-    """Return the smallest epsilon, rounded up, that the amount of a sum proves at delta.
-
-    The sum is that of rho or of mu^2.
-    """
+    """Return the smallest epsilon, rounded up, that the amount of a sum proves at delta."""
     from dpbandits.privacy.certificates import GaussianDP, ZeroConcentratedDP
 
     if not amount:
@@ -342,7 +339,6 @@ def _rho(epsilon: float, delta: float) -> Decimal:
 
 @lru_cache(maxsize=256)
 def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
-    """Return the limits of mu^2 and of the distance from Gaussian DP."""
     from dpbandits.privacy.calibration import gaussian_mu
 
     weight = 1.0 + math.exp(epsilon)
@@ -353,8 +349,5 @@ def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
 
 
 def _distance(epsilon: float, delta: float) -> Decimal:
-    """Return the limit of the sum of distances.
-
-    It is rounded up as charges are, for which `_gaussian` pays.
-    """
+    """Return the limit of the sum of distances."""
     return above(_DISTANCE_SHARE * delta / (1.0 + math.exp(epsilon)))

@@ -252,10 +252,7 @@ def _rho(certificate: Certificate) -> Decimal:
 
 
 def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
-    """Return mu of Gaussian DP and the distance from it, rounded up.
-
-    The result is None if the certificate is not near Gaussian DP.
-    """
+    """Return mu of Gaussian DP and the distance from it, rounded up."""
     match certificate:
         case PureDP(epsilon):
             mu = gaussian_mu_of_pure(epsilon)

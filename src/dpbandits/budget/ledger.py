@@ -56,7 +56,6 @@ class Ledger(Payer):
         """Open the rows in a transaction, which is one atomic and durable change."""
 
     def _reading(self) -> AbstractContextManager[Entries]:
-        """Open the rows for reading only."""
         return self._event()
 
     @worded
@@ -208,7 +207,6 @@ def _found(balance: Balance | None, account: str) -> Balance:
 
 
 def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
-    """Raise InvalidParameter if an account exists with other terms than those that were requested."""
     if existing != asked:
         names = ("epsilon", "delta", "unit")
         differing = [one for one in names if getattr(existing, one) != getattr(asked, one)]

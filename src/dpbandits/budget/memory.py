@@ -43,8 +43,6 @@ class MemoryLedger(Ledger):
 
 
 class _InMemory(NamedTuple):
-    """Rows of a `MemoryLedger`, in dictionaries by name."""
-
     accounts: dict[str, Balance]
     charges: dict[tuple[str, str], Charge]
     witnesses: dict[str, Witness]

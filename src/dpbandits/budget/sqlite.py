@@ -185,7 +185,6 @@ class SQLiteLedger(Ledger):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open an exclusive write transaction. It is rolled back if the `with` block raises."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -212,7 +211,6 @@ class SQLiteLedger(Ledger):
 
     @contextmanager
     def _reading(self) -> Iterator["_Entries"]:
-        """Open the rows for reading, after the witness has confirmed them."""
         with self._alone(), self._connection() as connection:
             connection.execute("BEGIN")
             entries = _Entries(connection)
@@ -230,10 +228,7 @@ class SQLiteLedger(Ledger):
             )
 
     def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool) -> None:
-        """Compare the book with the witness, and tell the witness a last event that it missed.
-
-        See the module.
-        """
+        """Compare the book with the witness, and tell the witness a last event that it missed."""
         if book.witnessed not in ("", self._name):
             raise IncompatibleState("the witness knows this ledger by another name: pass name=")
         last = witness.last(self._name)
@@ -344,7 +339,6 @@ class _Book:
 
     @classmethod
     def new(cls) -> "_Book":
-        """Return the book of an empty ledger."""
         return cls(secrets.token_hex(32))._with_digest()
 
     def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":
@@ -481,7 +475,6 @@ def _charge(row: tuple[Any, ...]) -> Charge:
 
 
 def _marks(row: tuple[Any, ...]) -> str:
-    """Return the SQL placeholders for a row's values and its checksum."""
     return ", ".join("?" * (len(row) + 1))
 
 

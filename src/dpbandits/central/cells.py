@@ -257,7 +257,6 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def _n_cells(self, block: int) -> int:
-        """Return the number of cells of a block; long blocks have less relative noise and get more cells."""
         privacy = self._setup.privacy
         each = PEOPLE_A_CELL * (privacy.rounds_per_user / privacy.epsilon) ** 2
         return int(np.clip(self.rounds(block) / each, FEWEST_CELLS, MOST_CELLS))

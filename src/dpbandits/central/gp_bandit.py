@@ -353,7 +353,6 @@ class GPBandit(ReadoutPolicy):
         )
 
     def _bytes(self) -> float:
-        """Return the estimated memory of the kind and of the readout."""
         return self._kind.bytes_needed() + (0.0 if self._run is None else self._run.bytes_needed)
 
     def _warn_of_silent_failure(self, kernel: Kernel | None) -> None:
@@ -398,7 +397,6 @@ class GPBandit(ReadoutPolicy):
         return None
 
     def _take_blocks(self) -> None:
-        """Take over the blocks that the kind of release has planned."""
         self.blocks, tuning = self._kind.blocks, self.tuning
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
         self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
@@ -547,7 +545,6 @@ class GPBandit(ReadoutPolicy):
         return self._change_arms(self._history.retiring(arm, version=when["version"]) | when, at)
 
     def _check_arms_change(self, call: str) -> None:
-        """Raise ProtocolError if arms of this policy cannot change: a public fact."""
         kind, why = self._kind, "it has no marginal tables of contexts and arms"
         if self.menu is not None and isinstance(kind, MarginalRelease):
             why = kind.can_change() or ""
@@ -604,7 +601,6 @@ class GPBandit(ReadoutPolicy):
         return change
 
     def _take_change(self, change: ArmChange) -> None:
-        """Enter a change into the log of releases, unless the log has it already."""
         if change in self._history.changes:
             return
         self._holder.log = ReleaseLog.from_json(self._holder.log.to_json())
@@ -665,7 +661,6 @@ class GPBandit(ReadoutPolicy):
         self._past = drawn
 
     def _closing(self, block: int) -> BlockRows:
-        """Return the rows of a block, after entering its release into the log, before noise is drawn."""
         start, stop = (0, *self.blocks)[block : block + 2]
         rows = BlockRows(*self._book.block(start, stop))
         use = self._uses()[0]
@@ -682,7 +677,6 @@ class GPBandit(ReadoutPolicy):
         before: Past,
         posterior: WeightPosterior | None,
     ) -> Past:
-        """Return the past after a block's release, designed from earlier releases and noised by the kind."""
         with one_thread():
             design = self._kind.design(block, posterior, self._coins)
             after: Past = self._kind.draw(block, rows, design, before)
@@ -704,7 +698,6 @@ class GPBandit(ReadoutPolicy):
                 self._drawn_ahead = block
 
     def _rounds_ended(self, asked: int) -> int:
-        """Return the number of rounds in the blocks that are due after `asked` asks."""
         return (0, *self.blocks)[self._deadlines.due(asked)]
 
     def _begin_releases(self) -> None:
@@ -727,7 +720,6 @@ class GPBandit(ReadoutPolicy):
             before = one.done
 
     def _make(self, one: _PendingRelease, before: Future[_Made]) -> _Made:
-        """Return a release and the posterior after it; raise the error of the release before it, if any."""
         drawn, posterior = before.result()
         if one.drawn is None:
             one.drawn = self._draw(one.block, one.rows, drawn, posterior)
@@ -735,7 +727,6 @@ class GPBandit(ReadoutPolicy):
         return one.drawn, self._posterior_of(one.drawn)
 
     def _wait_for(self, one: _PendingRelease) -> _Made:
-        """Wait for a release in another thread; after an error the next ask restarts it and later ones."""
         done = one.done
         if done is None:
             raise ProtocolError("the release was not begun: ask again")
@@ -767,7 +758,6 @@ class GPBandit(ReadoutPolicy):
             self._offer(self._version)
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
-        """Return the posterior of the feature weights after the releases in `past` and public data."""
         with one_thread():
             return self._kind.believed(past, self._public_data)
 
@@ -807,10 +797,7 @@ class GPBandit(ReadoutPolicy):
         return getattr(self._posterior, "window", None) or super()._window
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and standard deviations at points; before any release they are those of the prior.
-
-        The deviation includes the part of the kernel that the features leave out.
-        """
+        """Return means and standard deviations at points; before any release they are those of the prior."""
         law = self._posterior or self._kind.prior
         mean, spread = law.predict_function(
             self._kind.features_of(law), points, weight_variance=self._kind.weight_variance

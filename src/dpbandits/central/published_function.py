@@ -130,7 +130,6 @@ class PublishedFunction(Seen, ABC):
         return mean
 
     def _best_actions(self, contexts: Any, mean: FloatArray, offered: BoolArray | None = None) -> IntArray:
-        """Return the codes (n,) of the actions of the highest value."""
         raise InvalidData("this function has no actions")
 
     def best_of(self, mean: FloatArray) -> IntArray:
@@ -186,7 +185,6 @@ class PublishedFunction(Seen, ABC):
 
     @property
     def _domain(self) -> Domain | None:
-        """Domain of points; None if there is a menu, or cells."""
         return None
 
     @abstractmethod
@@ -230,7 +228,6 @@ class PublishedFunction(Seen, ABC):
         return to_sql(self.to_decisions(), dialect, table=table, decision=decision, fallback=fallback)
 
     def _exported_actions(self) -> dict[str, Any] | None:
-        """Return the fields of the actions in an exported policy; None without actions."""
         return None
 
     @abstractmethod

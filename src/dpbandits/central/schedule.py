@@ -190,5 +190,4 @@ def check_boundaries(boundaries: Sequence[int], horizon: int, *, name: str = "bl
 
 
 def _end(first: float, growth: float, count: int) -> float:
-    """Return the end of block number `count`."""
     return first * (count if growth == 1.0 else (growth**count - 1.0) / (growth - 1.0))

@@ -305,7 +305,6 @@ def learn(
 
 
 def _say(published: "PublishedTable", out: Path) -> None:
-    """Print the guarantee, and where the policy is."""
     from dpbandits.central.logged.once import folder_of_run
 
     typer.echo(published.function.guarantee.explain())
@@ -337,7 +336,6 @@ def _between_bounds(
     lengthscale: float,
     clip: bool,
 ) -> "LoggedTable":
-    """Return the log whose columns and bounds the options name."""
     from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
     from dpbandits.tables.files import read_table_file
 
@@ -419,7 +417,6 @@ def predict(
 
 
 def _choices(grid: "Actions") -> "NDArray[Any]":
-    """Return the cells of every action of a grid as CSV text, and of no action last."""
     import numpy as np
 
     rows = grid.choices if len(grid.sizes) > 1 else [{"": value} for value in grid.choices]
@@ -670,7 +667,6 @@ def _evaluate_privately(
     gaussian: bool,
     paying: tuple[Path | None, str | None, str | None],
 ) -> None:
-    """Release the values, and print them and the statement; `paying` has ledger, account and budget."""
     from dpbandits.central.logged.evaluation import Evaluation
     from dpbandits.central.logged.once import evaluate as evaluate_once
     from dpbandits.central.logged.once import folder_of_run

@@ -103,7 +103,6 @@ def _status_of(command: Callable[[], object]) -> int | str | None:
 
 
 def _say(kind: str, text: str) -> None:
-    """Print one line on standard error; control characters and line breaks become spaces."""
     shown = "".join(mark if mark.isprintable() else " " for mark in text)
     with suppress(OSError):  # standard error is closed
         error_console().print(f"[bold red]{kind}[/]: {escape(' '.join(shown.split()))}", soft_wrap=True)

@@ -64,7 +64,6 @@ def compare(
 
 
 def _cell(row: "Row", name: str) -> str:
-    """Return the text of a cell: a mean with its standard error, or the row's value."""
     value, error = row.get(name), row.get(f"{name}_error")
     if isinstance(value, float):
         return f"{value:.4g}" if error is None or not error > 0 else f"{value:.4f} ± {error:.4f}"

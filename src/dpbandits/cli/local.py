@@ -198,8 +198,6 @@ def simulate_command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Users of a simulation, and the defaults that their table sets."""
-
     name: str
     world: "World | PeopleWorld"
     people: dict[str, Any]  # arguments of `Spec` that describe contexts, arms and rewards

@@ -195,7 +195,6 @@ def curate(
 
 
 def _between_bounds(columns: str | None, bounds: str | None, *, clip: bool) -> "DescribedTable":
-    """Return the description of a table from --columns and --bounds, without a TOML file."""
     from dpbandits.tables import Range, Schema
     from dpbandits.tables.described import DescribedTable
 
@@ -375,10 +374,7 @@ def _answer_noise(
 
 
 def _picture(modeler: "Modeler", *, minimise: bool) -> bytes:
-    """Return a PNG of the best answer so far and, for at most two coordinates, of the evaluated rows.
-
-    It shows released positions and answers only.
-    """
+    """Return a PNG of the best answer so far and, for at most two coordinates, of the evaluated rows."""
     import numpy as np
 
     from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_png

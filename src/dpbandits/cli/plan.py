@@ -215,7 +215,6 @@ def _plan_readout(
     privacy: dict[str, Any],
     reward: dict[str, Any],
 ) -> None:
-    """Print how wide the interval of a readout will be, and the holdout that `half_width` takes."""
     from dpbandits.central import Control, Readout
     from dpbandits.lab.planning import plan_readout
     from dpbandits.privacy import JointDP
@@ -234,7 +233,6 @@ def _plan_readout(
 
 
 def _belief(text: str) -> Any:
-    """Return what an option's text states: a number, the two ends of LOW:HIGH, or a word."""
     if ":" in text:
         return range_in(text)
     try:
@@ -244,7 +242,6 @@ def _belief(text: str) -> Any:
 
 
 def _rates(text: str) -> dict[str, Any]:
-    """Return the beliefs about every arm, by its label."""
     said = [[part.strip() for part in one.rpartition("=")] for one in names_in(text)]
     if any(not sign for _, sign, _ in said):
         raise InvalidParameter(

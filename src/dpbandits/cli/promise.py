@@ -127,7 +127,6 @@ _UNPROVEN = (
 
 
 def _guarantee_in(path: Path) -> "Guarantee":
-    """Return the statement in a file, or that of the policy that a file configures."""
     from dpbandits.privacy import Guarantee
 
     parameters = _read_config(path)
@@ -144,7 +143,6 @@ def _guarantee_in(path: Path) -> "Guarantee":
 
 
 def _policies() -> "dict[str, type[KeptPolicy]]":
-    """Return every policy class by its public name, such as "central.GPBandit"."""
     from dpbandits.policy.kept import KeptPolicy
 
     modules = {package: import_module(f"dpbandits.{package}") for package in _PACKAGES}
@@ -159,7 +157,6 @@ def _policies() -> "dict[str, type[KeptPolicy]]":
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Return a configuration file as a dictionary; raise InvalidParameter if it is not one."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -115,7 +115,6 @@ def _written(
     drawn: dict[str, bytes],
     result: "TableStudyResult",
 ) -> Path:
-    """Write the report of the results so far. If the attack is stopped later, they are not lost."""
     from dpbandits.lab.people.report import write_report
 
     command = _command(data, policy, study, result.horizon)
@@ -147,13 +146,11 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
 
 
 def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
-    """Return a table of people in the random order of `seed`, without reading the file again."""
     return replace(table, seed=seed, horizon=horizon)
 
 
 @lru_cache(maxsize=4)
 def _named(data: str, horizon: int, seed: "Seed") -> "TableBandit":
-    """Load a table by its name. The cache makes it once for all policies."""
     from dpbandits.lab.worlds import load
 
     return load(data, seed=seed, horizon=horizon, without_extra=FALLBACK)
@@ -216,6 +213,5 @@ def _print_screen(result: "TableStudyResult", page: Path, data: str, people: int
 
 
 def _free(folder: Path, name: str) -> str:
-    """Return the path of a folder beside this one that does not exist yet, quoted for the shell."""
     names = (folder.with_name(f"{folder.name}-{name}{number or ''}") for number in count())
     return shlex.quote(str(next(path for path in names if not path.exists())))

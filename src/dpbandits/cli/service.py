@@ -50,7 +50,6 @@ Database = Annotated[
 
 
 def _settings(config: Path | None, database: str | None = None) -> "Settings":
-    """Return the settings of the file and the environment; `database` overrides theirs."""
     from dpbandits.service.settings import Settings
 
     return Settings.read(config, database=database)
@@ -221,7 +220,6 @@ ArmOf = Annotated[
 
 
 def _label(text: str) -> Any:
-    """Return a label that is written as a JSON number or boolean, or else the text itself."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -242,7 +240,6 @@ def _change_arms(data: Path, config: Path | None, database: str | None, name: st
 
 
 def _refuse_nothing(data: Path, config: Path | None, database: str | None) -> None:
-    """Raise InvalidParameter if there is no data of a service."""
     from dpbandits.service.backups import STORE
 
     if not _settings(config, database).database and not (data / STORE).exists():
@@ -345,7 +342,6 @@ def readout(
 
 
 def _ends(interval: list[float | None]) -> str:
-    """Return an interval in words; None stands for an infinite end."""
     low, high = ("no bound" if one is None else f"{one:+.4g}" for one in interval)
     return f"{low} to {high}"
 

@@ -78,7 +78,6 @@ class _Answer(NamedTuple):
     retry_after: float
 
     def json(self) -> Any:
-        """Return the parsed body; raise ServiceUnavailable if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -133,10 +132,7 @@ class Remote(Seen):
         missing: type[DPBanditsError] = InvalidParameter,
         patience: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request, with retries, and return the JSON object of the answer.
-
-        A refusal raises the exception of its problem.
-        """
+        """Send a request, with retries, and return the JSON object of the answer."""
         data, media = None if body is None else json.dumps(_plain(body), allow_nan=False).encode(), _JSON
         if isinstance(body, bytes):
             data, media = body, _BYTES
@@ -216,7 +212,6 @@ class _Held:
 
 
 def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
-    """Return (True for https, host, port, path) of a service's URL."""
     wrong = InvalidParameter("url: expected the service's address, as https://decisions.example.org")
     if not _fits(url, _URL):
         raise wrong

@@ -185,11 +185,7 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
 
 
 def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
-    """Yield disjoint boxes of the columns' shares with the weights of the arms there.
-
-    Neighbouring boxes with equal weights may be joined. The weights of a tree are its probabilities, which
-    may be rounded. The scores of cells are expected rewards, so the best arm there has weight 1.
-    """
+    """Yield disjoint boxes of the columns' shares with the weights of the arms there."""
     rule = policy["rule"]
     whole = ((0.0, math.inf),) * len(policy["columns"])
     if rule["type"] == "tree":
@@ -253,10 +249,7 @@ def _below(nodes: list[dict[str, Any]], at: int, box: Box) -> Iterator[tuple[Box
 def _merged(
     weights: FloatArray, spans: list[tuple[int, int]], bounds: list[tuple[float, ...]]
 ) -> Iterator[tuple[Box, list[float]]]:
-    """Yield boxes of constant weights that together cover a block of cells.
-
-    A box with different weights is halved along its longest side, and so on.
-    """
+    """Yield boxes of constant weights that together cover a block of cells."""
     block = weights[tuple(slice(*span) for span in spans)].reshape(-1, weights.shape[-1])
     if (block == block[0]).all():
         yield (

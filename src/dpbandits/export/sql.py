@@ -118,7 +118,6 @@ def _column(engine: SqlEngine, place: int, told: dict[str, Any], edges: list[flo
 
 
 def _labels(engine: SqlEngine, arms: Sequence[Any], fallback: Any) -> list[str]:
-    """Return literals of the arms, followed by that of the fallback."""
     if len({float if type(arm) is int else type(arm) for arm in arms}) != 1:
         raise InvalidParameter("to_sql: arms are of several types, and a column of SQL has one: rename them")
     if fallback is not None and fallback not in arms:

@@ -347,10 +347,6 @@ _MEASURES = {"reward": "mean reward", "regret": "regret"}
 
 
 def _curves(run: Repetitions, what: Measure) -> FloatArray:
-    """Return the mean reward so far, or the cumulative regret, of R runs over T rounds, shape (R, T).
-
-    The mean reward uses expected rewards if they are known.
-    """
     if what == "reward":
         earned = [one.rewards if one.expected is None else one.expected for one in run.results]
         return np.cumsum(earned, axis=1) / np.arange(1, len(earned[0]) + 1)
@@ -456,7 +452,6 @@ def released(
 def _along_actions(
     policy: Any, actions: Actions, along: str, asked: "_Asked", at: dict[str, object]
 ) -> "Figure":
-    """Return a figure of predicted outcomes and values along one column of actions, for one context."""
     first = {name: values[0] for name, values in zip(actions.schema.names, actions.steps, strict=True)}
     known = {name: _middle(column) for name, column in asked.columns.items()} | first
     del known[along]
@@ -536,10 +531,7 @@ class _Asked:
         return cls(at_points, ends, ("",), grounds)
 
     def lines(self, name: Any, place: Sequence[Any], mean: FloatArray, sd: FloatArray) -> "Figure":
-        """Draw one line per arm along one column.
-
-        Means and deviations of K arms at n values of the column have shape (n, K).
-        """
+        """Draw one line per arm along one column."""
         figure, (ax,) = new_figure()
         for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
             style: dict[str, Any] = {"colour": colour, "label": str(self.labels[arm])}
@@ -555,7 +547,6 @@ class _Asked:
         return figure
 
     def maps(self, names: Sequence[Any], places: Sequence[Sequence[Any]], mean: FloatArray) -> "Figure":
-        """Draw one map per arm over two columns, from means at n pairs of values, (n, K) for K arms."""
         figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
         sides = [
             np.arange(len(place), dtype=np.float64) if isinstance(self.columns[name], Categories) else place
@@ -576,7 +567,6 @@ class _Asked:
 
 
 def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
-    """Return the values of a column at which predictions are drawn: `steps` numbers, or all categories."""
     if isinstance(column, Categories):
         return list(column.values)
     if isinstance(column, Range | tuple):
@@ -692,7 +682,6 @@ def readout(result: ReadoutResult) -> "Figure":
 
 
 def _draw_segments(ax: "Axes", segments: Sequence[ReadCell]) -> None:
-    """Draw the difference in every segment with enough rounds, with intervals that hold together."""
     for place, one in enumerate(segments):
         if one.enough:
             ax.hlines(place, *one.interval, color=PALETTE["blue"], linewidth=4.0)

@@ -191,10 +191,6 @@ def run_cells(
 
 
 def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
-    """Return a pair (fingerprint, seed) for every seed.
-
-    The fingerprint is of the cell's name and settings, and the seed.
-    """
     name, settings = cell.name, cell.settings
     texts = (json.dumps([name, settings, seed], sort_keys=True) for seed in seeds)
     keys = (hashlib.blake2b(text.encode(), digest_size=12).hexdigest() for text in texts)

@@ -97,10 +97,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 
 
 def _with_actions(policy: Any, room: str, changes: dict[str, Any]) -> GPBandit | LocalCrowd:
-    """Return the twin of a policy or a spec with actions, with the same actions and value function.
-
-    Raise InvalidParameter for a local twin if the value function has no name.
-    """
+    """Return the twin of a policy or a spec with actions, with the same actions and value function."""
     if room == "local" or not isinstance(policy, GPBandit):
         asked = _asked(policy) | {"actions": policy.actions}
         del asked["arms"]
@@ -139,10 +136,7 @@ def _asked(policy: Any) -> dict[str, Any]:
 
 
 def _joint(policy: Any) -> JointDP | None:
-    """Return the guarantee of the central twin.
-
-    It is None if the policy has no guarantee, so that the caller must pass one.
-    """
+    """Return the guarantee of the central twin."""
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):
         return privacy if privacy.delta else replace(privacy, delta=DELTA)
@@ -163,12 +157,7 @@ def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
 
 
 def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
-    """Return explore-then-commit with almost no noise.
-
-    It has the largest epsilon, divided between its parts in the same proportion.
-
-    It gives no guarantee.
-    """
+    """Return explore-then-commit with almost no noise."""
     given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
     if policy.tuning.release == "marginals":

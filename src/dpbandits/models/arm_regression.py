@@ -88,7 +88,6 @@ class ArmsGP:
         self._sizes, self._starts, self._rows = sizes, starts, laid
 
     def _of(self, support: int) -> FloatArray:
-        """Return the rows V (n, w) of a support, as a view."""
         start = self._starts.item(support)
         return self._rows[start : start + self._sizes.item(support)]
 

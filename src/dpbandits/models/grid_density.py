@@ -148,10 +148,7 @@ def _signs(values: FloatArray) -> FloatArray:
 
 
 def _upper_half(points: FloatArray, mass: FloatArray) -> BoolArray:
-    """Return an array (m,): True for cells in the upper half by probability, along their longest side.
-
-    A single cell is never in the upper half.
-    """
+    """Return an array (m,): True for cells in the upper half by probability, along their longest side."""
     if not len(points):
         return np.zeros(0, dtype=np.bool_)
     column = points[:, int(np.argmax(np.ptp(points, axis=0)))]

@@ -339,7 +339,6 @@ def _block_information(
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a positive definite matrix (k, k)."""
     half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
     return np.asarray(half.T @ half)
 

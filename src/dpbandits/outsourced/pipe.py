@@ -219,11 +219,7 @@ class PipeAnswers(StreamAnswers):
 
 
 def _object_line(line: str) -> str:
-    """Return the line if it is a JSON object, as a program, unlike a person, must write nothing else.
-
-    Raises:
-        ProtocolError: The line is something else.
-    """
+    """Return the line if it is a JSON object, as a program, unlike a person, must write nothing else."""
     if not isinstance(json_line(line), dict):
         raise ProtocolError("the answers process does not speak the protocol: expected a line of JSON")
     return line

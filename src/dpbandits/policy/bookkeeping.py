@@ -699,7 +699,6 @@ class RoundBook:
 
 
 def _grown(array: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
-    """Return a copy of an array, padded with zeros to at least `length` and at least twice its length."""
     capacity = max(length, 2 * len(array), _FIRST_CAPACITY)
     grown = np.zeros((capacity, *array.shape[1:]), dtype=array.dtype)
     grown[: len(array)] = array

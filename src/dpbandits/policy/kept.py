@@ -134,7 +134,6 @@ class KeptPolicy(metaclass=ABCMeta):
         return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
-        """Return the repr and the whole guarantee as HTML, for a notebook."""
         return as_html(self)
 
     def __reduce__(self) -> NoReturn:
@@ -277,7 +276,6 @@ class KeptPolicy(metaclass=ABCMeta):
         key: StateKey | None,
         opening: bool = False,
     ) -> Self:
-        """Build a policy from a saved state, without charging an account or advancing the ledger."""
         saved = saved_state(
             path,
             kind=cls.kind,

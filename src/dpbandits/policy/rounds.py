@@ -225,7 +225,6 @@ class RoundPolicy(KeptPolicy):
 
     @property
     def _window(self) -> Window | None:
-        """Window of actions after the releases so far; None without `Actions(explore=)`."""
         return None if self.actions is None else self.actions.window
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -297,7 +296,6 @@ class RoundPolicy(KeptPolicy):
 
     @property
     def _maximiser(self) -> Maximiser:
-        """Maximiser of functions of the features over the domain, built at its first use."""
         if self.features is None:
             raise ProtocolError(f"{type(self).__name__} has no features")
         if self._whole is None or self._whole.features is not self.features:
@@ -512,7 +510,6 @@ class RoundPolicy(KeptPolicy):
         *,
         batch: bool = False,
     ) -> Answers:
-        """Choose a point of the whole domain for each of B users."""
         self._check_over_domain()
         if available is not None:
             raise InvalidData("available is for arms: with a domain, pass the available candidates instead")
@@ -567,7 +564,6 @@ class RoundPolicy(KeptPolicy):
         return _RECEIPTS.get(became, Receipt.REFUSED)
 
     def _refused_reward(self) -> InvalidData:
-        """Return the error for a reward that was refused."""
         low, high = self.reward_range.low, self.reward_range.high
         return InvalidData(
             f"the reward is not a number in reward_range ({low:g}, {high:g}), or the decision was "
@@ -688,7 +684,6 @@ class RoundPolicy(KeptPolicy):
         return found.mean, found.spread
 
     def _predicted(self, contexts: Any) -> _Predicted:
-        """Return predictions for all arms that are offered now, and these arms, for contexts of n users."""
         if self.menu is None:
             raise ProtocolError("this policy was built without contexts=")
         people, known = self.menu.readable(contexts)  # contexts are read alike whatever arms are offered

@@ -317,7 +317,6 @@ class GramVectorMechanism(Configured):
 
 @lru_cache(maxsize=64)
 def _triangle(size: int) -> tuple[IntArray, IntArray]:
-    """Return row and column indices of an upper triangle with its diagonal, from a cache."""
     rows, columns = np.triu_indices(size)
     rows.flags.writeable = columns.flags.writeable = False
     return rows, columns
@@ -325,7 +324,6 @@ def _triangle(size: int) -> tuple[IntArray, IntArray]:
 
 @lru_cache(maxsize=64)
 def _square(size: int) -> IntArray:
-    """Return each entry's position in the upper triangle of a symmetric matrix, (size, size)."""
     rows, columns = _triangle(size)
     places = np.empty((size, size), dtype=np.intp)
     places[rows, columns] = places[columns, rows] = np.arange(len(rows))

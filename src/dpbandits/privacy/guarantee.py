@@ -438,5 +438,4 @@ def _factor(epsilon: float) -> str:
 
 
 def _exact(value: float) -> str:
-    """Return the shortest decimal that float64 reads as this number."""
     return repr(value).removesuffix(".0")

@@ -118,7 +118,6 @@ def registry_record(guarantee: Guarantee, facts: Mapping[str, Any]) -> dict[str,
 
 
 def _check(name: str, value: Any, allowed: type | tuple[str, ...]) -> None:
-    """Raise InvalidParameter if a field may not have this value."""
     if isinstance(allowed, tuple):
         if value not in allowed:
             raise InvalidParameter(f"{name}: expected one of {', '.join(allowed)}")
@@ -209,7 +208,6 @@ def _sentences(texts: list[str]) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    """Return texts as a list in Markdown."""
     return "\n".join(f"- {_sentences([text])}" for text in texts)
 
 

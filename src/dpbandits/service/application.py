@@ -182,7 +182,6 @@ def _open_to(origins: Sequence[str], application: Application) -> Application:
 
 
 def _template(app: FastAPI, scope: Scope) -> str:
-    """Return the path template of the route that answers a request; "none" if there is none."""
     found = (
         route.path_format
         for route in app.routes

@@ -150,7 +150,6 @@ class Clock:
         self._note(known)
 
     def _looked(self) -> tuple[float, float, _Known]:
-        """Return the wall clock, the value of `elapsed` at the same moment, and the stored fact."""
         with self._store.reading() as reads:
             known = _known(reads)
             return self._store.clock(reads), elapsed(), known

@@ -201,11 +201,7 @@ def _without(
     ask: str | None,
     why: dict[str, Any],
 ) -> tuple[dict[str, Any], str | None, str]:
-    """Return the result of `_answer` for a request that gets no decision.
-
-    It is the fallback arm if there is one and it is available. Otherwise it is the refusal, which is stored
-    if a round was taken, and raised if not.
-    """
+    """Return the result of `_answer` for a request that gets no decision."""
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
         chosen: dict[str, Any] = {"arm": arm}
@@ -255,10 +251,7 @@ def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[
 
 
 def _answered(decision_id: str, stored: str) -> str:
-    """Return a stored answer as JSON with the decision's id.
-
-    If it was a refusal, raise the same Problem again.
-    """
+    """Return a stored answer as JSON with the decision's id."""
     if '"problem":' in stored and "problem" in (answer := json.loads(stored)):
         slug, detail = answer.pop("problem"), answer.pop("detail")
         raise Problem(slug, detail, more={"id": decision_id, **answer})
@@ -269,8 +262,6 @@ def _answered(decision_id: str, stored: str) -> str:
 
 
 class _Row(NamedTuple):
-    """Columns of a stored decision."""
-
     number: int
     policy: str
     ask: str | None
@@ -475,11 +466,7 @@ class Decisions:
     def _known(
         self, writes: Writes, policy: str, token: str, asked_as: str
     ) -> tuple[Kept, bytes, Row | None]:
-        """Return a policy, the digest of a caller's id, and the decision with this id.
-
-        The decision is (number, body, answer), or None. One query is enough if the cached row of the policy
-        is current.
-        """
+        """Return a policy, the digest of a caller's id, and the decision with this id."""
         while True:
             kept = self._read_last(writes, policy)
             if (engine := self._engines.opened(kept.id)) is not None:

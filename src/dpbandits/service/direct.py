@@ -133,10 +133,7 @@ def _entry_of(route: APIRoute) -> _Entry:
 
 
 def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
-    """Return the parameters in a request's path.
-
-    It is None if the path is another one or a parameter is invalid.
-    """
+    """Return the parameters in a request's path."""
     match = entry.route.path_regex.match(scope["path"])
     if match is None:
         return None
@@ -147,10 +144,7 @@ def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
 
 
 def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
-    """Return the message in a body, of type `kind`.
-
-    It is None if the body is not sent as JSON or is invalid.
-    """
+    """Return the message in a body, of type `kind`."""
     media = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     if media != b"application/json":
         return None

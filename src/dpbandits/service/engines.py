@@ -413,7 +413,6 @@ class StoredBook(RoundBook):
         return found
 
     def _digests(self, users: Sequence[object]) -> list[bytes | None]:
-        """Return the digests of users; None for an invalid user id."""
         owners = Owners.of(users, count=len(users))
         digests = [*self._users.digests_of(owners.texts), None]
         return [digests[number] for number in owners.numbers.tolist()]
@@ -578,10 +577,7 @@ class Engine:
         self._changes = None
 
     def _at(self, slot: int) -> PublishedPosterior | None:
-        """Return the posterior that decides the round `slot`.
-
-        Raise TryAgain if its release is not there yet.
-        """
+        """Return the posterior that decides the round `slot`."""
         version = bisect_right(self.policy.batch_boundaries, slot)
         if version > self.book.released or self._lacks_look(slot):
             self._engines.is_due()

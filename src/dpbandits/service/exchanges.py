@@ -73,8 +73,6 @@ _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 
 
 class _Exchange(NamedTuple):
-    """Row of the table `exchanges`."""
-
     id: str
     name: str
     population: str
@@ -86,7 +84,6 @@ class _Exchange(NamedTuple):
 
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
-    """Return the exchange with this name. In a write transaction its row is locked until the commit."""
     reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
         "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges WHERE name = ?",
@@ -116,10 +113,7 @@ def _opened(reads: Reads, name: str) -> _Exchange:
 
 
 def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
-    """Return a request's privacy definition, its noise on answers, and their total cost.
-
-    The cost is computed as the curator does.
-    """
+    """Return a request's privacy definition, its noise on answers, and their total cost."""
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: expected RowDP for an outsourced table")
@@ -128,10 +122,7 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
 
 
 def _previewed(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the cost of an exchange and the budget that it would leave.
-
-    Errors are those of `policies.preview`.
-    """
+    """Return the cost of an exchange and the budget that it would leave."""
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
@@ -237,7 +228,6 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
 
 
 def _fetched(reads: Reads, name: str) -> dict[str, Any]:
-    """Return the release of an exchange as JSON."""
     found = _opened(reads, name)
     data = _inputs(reads, found)
     inputs = None if data is None else base64.b64encode(data).decode("ascii")
@@ -347,7 +337,6 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
 
 
 def _names(reads: Reads) -> list[str]:
-    """Return the names of all exchanges."""
     return [name for (name,) in reads.rows("SELECT name FROM exchanges ORDER BY name")]
 
 

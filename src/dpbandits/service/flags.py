@@ -129,10 +129,7 @@ def _recommended(service: Service, policy: str, context: dict[str, Any]) -> dict
 
 
 def _text(given: dict[str, Any], name: str) -> str | None:
-    """Return the member `name` of the context, `targetingKey` or `requestId`.
-
-    Raise Problem for an invalid text.
-    """
+    """Return the member `name` of the context, `targetingKey` or `requestId`."""
     text = given.get(name)
     if name == _USER and not text:
         missing = {"errorCode": "TARGETING_KEY_MISSING"}

@@ -85,20 +85,17 @@ def _is_free(writes: Writes, policy: str) -> bool:
 
 
 def _told(reads: Reads, policy: str) -> str:
-    """Return the changes of a policy's arms as a JSON list of `ArmChange.to_config`."""
     told = reads.one("SELECT value FROM facts WHERE name = ?", arms_fact(policy))
     return str(told[0]) if told else "[]"
 
 
 def _with_arms(config: str, told: str) -> ServedBandit:
-    """Return a new policy with changes of arms, and so with the blocks that they plan."""
     model = configured(config)
     model.know_arms(json.loads(told))
     return model
 
 
 def _ended(reads: Reads, policy: str) -> int | None:
-    """Return the number of rounds after which a readout was ended early; None if it was not."""
     row = reads.one("SELECT value FROM facts WHERE name = ?", end_fact(policy))
     return None if row is None else int(row[0])
 
@@ -136,7 +133,6 @@ class _Found(NamedTuple):
 
 
 def _at(reads: Reads, policy: str) -> Witness | None:
-    """Return the policy's position in the ledger, which every change of its state changes."""
     row = reads.one("SELECT position, digest FROM lineages WHERE lineage = ?", policy)
     return None if row is None else Witness(int(row[0]), str(row[1]))
 
@@ -246,10 +242,7 @@ class Folding:
         return made
 
     def _tried(self, call: Callable[[], _T]) -> _T | None:
-        """Run a call about one policy, and return its result.
-
-        Report an error by the callback, and return None.
-        """
+        """Run a call about one policy, and return its result."""
         try:
             return call()
         except Exception as error:  # noqa: BLE001 - reported by the callback

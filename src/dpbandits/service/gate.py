@@ -250,12 +250,7 @@ class Gate:
         return own.hex()
 
     def _body_of(self, scope: Scope) -> tuple[int, bool]:
-        """Return the largest allowed size in bytes of a request's body (0 for none), and True if it has
-        a token.
-
-        Raises:
-            Problem: the Content-Length is larger.
-        """
+        """Return the allowed size of the body in bytes (0 for none), and True if it has a token."""
         most, token, size, chunked = self._settings.largest_body, False, -1, False
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -510,12 +505,7 @@ def _population(reads: Reads, *, table: str, name: str) -> str:
 
 
 def _refuse_beyond(token: Token, path: Mapping[str, Any], paying: str) -> None:
-    """Check a token's limits against the resource that a path names, whose population is `paying`.
-
-    Raises:
-        Problem: the resource is beyond the limits ("not-found"), or the path names none and the token has
-            limits.
-    """
+    """Check a token's limits against the resource that a path names, whose population is `paying`."""
     limits = token.limits
     if limits == tokens.UNLIMITED:
         return

@@ -88,7 +88,6 @@ ByItself = Annotated[T, WrapValidator(_by_itself)]
 
 
 def _shown(example: dict[str, Any]) -> ConfigDict:
-    """Return the configuration of a message with an example for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 

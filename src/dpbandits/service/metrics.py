@@ -70,7 +70,6 @@ class _Released(Collector):
         self._service = service
 
     def collect(self) -> list[Metric]:
-        """Return the metrics of every policy and population."""
         releases = GaugeMetricFamily(
             "dpbandits_releases", "Number of releases of a policy", labels=["policy"]
         )

@@ -76,10 +76,7 @@ def _kept(row: tuple[Any, ...]) -> Kept:
 def _built(
     asked: Mapping[str, Any], ledger: Ledger | None, population: str
 ) -> tuple[ServedBandit, list[str]]:
-    """Return the policy that JSON describes, and the library's warnings.
-
-    Raise InvalidParameter if it is invalid.
-    """
+    """Return the policy that JSON describes, and the library's warnings."""
     arguments: dict[str, Any] = {name: asked[name] for name in ("horizon", "seed") if name in asked}
     if "arms" in asked:
         columns = asked.get("contexts") or []
@@ -135,7 +132,6 @@ def products_of(asked: Mapping[str, Any]) -> Products:
 
 
 def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:
-    """Warm-start a policy from a published function of other users; raise InvalidParameter if invalid."""
     if not begins_from["disjoint"]:
         raise InvalidParameter(
             "warm_start: a policy of the service begins from a function of other people's data alone. Send "

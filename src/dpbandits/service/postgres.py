@@ -122,7 +122,6 @@ class _Adapted:
             self._send([])
 
     def several(self, statements: "Sequence[_Statement]") -> list[list[Row]]:
-        """Return the rows of each of several queries, sent in one message."""
         for one in statements:
             _refuse_unfit(one.arguments)
         cursor, found = self._send(statements), []
@@ -217,10 +216,7 @@ class _Adapted:
 
 
 class _Statement(NamedTuple):
-    """One SQL statement with its arguments.
-
-    `changes` is the number of rows that it has to change, or None.
-    """
+    """One SQL statement with its arguments."""
 
     sql: str
     arguments: tuple[object, ...]

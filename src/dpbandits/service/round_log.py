@@ -189,7 +189,6 @@ class StoredLife(Life):
 
 
 def _matrix(metrics: Sequence[bytes | None], count: int) -> FloatArray:
-    """Return told metrics as numbers (n, count), NaN where a round has none."""
     none = np.full(count, np.nan).astype("<f8").tobytes()
     found = np.frombuffer(b"".join(bytes(one) if one else none for one in metrics), dtype="<f8")
     if found.size != len(metrics) * count:

@@ -130,10 +130,7 @@ class RowLedger(Ledger):
         raise TryAgain("other workers have been telling the witness for too long")
 
     def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
-        """Return the rows of the book after `last`, and the stored fact `witnessed`.
-
-        If `last` is None, the rows are the last one alone.
-        """
+        """Return the rows of the book after `last`, and the stored fact `witnessed`."""
         with self._store.seeing() as reads:
             told = _noted(reads)
             if last is None:
@@ -187,8 +184,6 @@ class RowLedger(Ledger):
 
 
 class _Rows:
-    """Entries of one event in the ledger: the rows that it has read, and its changes to them."""
-
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._found: dict[tuple[str, str], tuple[Any, ...] | None] = {}

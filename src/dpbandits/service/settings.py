@@ -192,7 +192,6 @@ def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
 
 
 def _of_environment(environ: Mapping[str, str], kinds: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values that environment variables set, by field."""
     values: dict[str, Any] = {}
     for variable in sorted(one for one in environ if one.startswith(PREFIX) and one not in NO_SETTINGS):
         name, text = variable.removeprefix(PREFIX).lower(), environ[variable]

@@ -110,10 +110,7 @@ def unpacked_reports(body: bytes) -> list[bytes]:
 
 
 def _of_one_length(body: bytes) -> list[bytes]:
-    """Return the reports of a batch if they have equal lengths, as those of one version have.
-
-    Otherwise return an empty list.
-    """
+    """Return the reports of a batch if they have equal lengths, as those of one version have."""
     step = _LENGTH.size + int.from_bytes(body[: _LENGTH.size], "little")
     count = len(body) // step
     if not 0 < count <= MOST_REPORTS or count * step != len(body):
@@ -323,7 +320,6 @@ class SharedServer:
         server.republish(published)
 
     def _restored(self, reads: Reads) -> Server[Any]:
-        """Return a server restored from the last stored state."""
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
         row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
         if row is None:
@@ -372,7 +368,6 @@ class SharedServer:
 
 
 def _whole(spec: Spec | ReadoutSpec, number: int, server: Server[Any]) -> bytes:
-    """Return the whole state of a server after `number` rows of the log, encoded."""
     named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
     return encode(State(**named, arrays=server.to_arrays()))[0]
 

@@ -211,7 +211,6 @@ class Writer:
             job.future.set_exception(StateError("the service was closed: nothing was done"))
 
     def _next(self) -> list[_Job]:
-        """Return the calls for the next transaction."""
         soonest = min((job.again_at for job in self._later), default=None)
         wait = None if soonest is None else max(0.0, soonest - time.monotonic())
         if not (self._single or self._batches or self._last_came):

@@ -127,7 +127,6 @@ def _dumped(value: object) -> str:
 
 
 def _joined(texts: Mapping[str, str]) -> str:
-    """Return a JSON object from the JSON texts of its members."""
     return "{" + ",".join(f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)) + "}"
 
 

@@ -377,7 +377,6 @@ class Journal:
         return descriptor, status.st_size
 
     def _let_go(self) -> None:
-        """Close the log file if it is open."""
         if self._file is not None:
             self._file.closing()
             self._file = None
@@ -404,7 +403,6 @@ def _first(header: bytes) -> Place:
 
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
-    """Raise an error if a file's first bytes `held` are not the header."""
     if held.startswith(header):
         return
     try:

@@ -41,10 +41,6 @@ _seen = partial(_broken, kind=SampledAudit, score=first_column)
     caught_from=CERTAIN,
 )
 def _transform(epsilon: float, seed: int) -> Draw:
-    """Draw whether the attack takes a release of Kharkovskii2020's Algorithm 1 for one of world 1's table.
-
-    The released columns lie in the column space of the centred table, so the attack always succeeds.
-    """
     table = np.random.Generator(np.random.Philox(seed)).uniform(-10.0, 10.0, (12, 2))
     tables = [table, table + np.eye(12)[:, :1] * np.array([1.0, 0.0])]  # one row moves by 1
 
@@ -75,10 +71,6 @@ def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Gen
     caught_from=CERTAIN,
 )
 def _own_bin(epsilon: float, seed: int) -> Draw:
-    """Draw whether the first bin's sums are exactly zero, by Ma2025's public code.
-
-    The code adds noise to the user's bin and to no other.
-    """
     rng = system_generator()
     return lives(lambda world: (own_bin_noise(world, n_cells=8, epsilon=epsilon, rng=rng)[0] == 0.0).all())
 
@@ -96,7 +88,6 @@ def _lemma_12_tree(claim: float, caught_from: int) -> None:
         neighbours="one user's feature vector turned around",
     )
     def nodes(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """Return sums of the tree nodes that contain the first users, with noise of the printed scale."""
         scale = printed_scale("lemma-12", levels=_LEVELS, epsilon=claim, delta=_PAPER_DELTA)
         return tree_nodes(claim, noise, world, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
@@ -115,7 +106,6 @@ def _lemma_12_policy(claim: float, caught_from: int, *, share: float) -> None:
         share=share,
     )
     def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        """Return predictions for others after the replaced user, with noise of the printed scale."""
         claimed = {"paper_constants": "lemma-12", "acknowledge_broken": True}
         return predictions_after(dubey(claim, seed, noise, 2, delta=_PAPER_DELTA, **claimed), world, nodes=1)
 

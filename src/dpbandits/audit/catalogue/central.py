@@ -44,7 +44,6 @@ _AGAINST = np.array([[-1.0], [1.0]])
 
 
 def _first_user(policy: RoundPolicy, world: int) -> None:
-    """Ask for the user who is replaced, and tell reward 1. The world determines the user's decision set."""
     policy.tell(policy.ask(np.array([[1.0 - 2.0 * world]])).id, 1.0)
 
 
@@ -85,12 +84,7 @@ def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArra
     "dubey2021-actions", SampledAudit, sees="the action of the next user", score=first_column, share=0.02
 )
 def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> float:
-    """Return the action of the user after the replaced one, in a run of two rounds.
-
-    With more rounds, the tree has more levels, and the next user's action reveals less. The action is the
-    sign of one node, and only a tenth more likely in one world than in the other. The available number of
-    samples proves nothing from it. The predictions, which determine the action, reveal more.
-    """
+    """Return the action of the user after the replaced one, in a run of two rounds."""
     policy = dubey(epsilon, seed, noise, 2)
     _first_user(policy, world)
     return float(1 - policy.ask(_AGAINST).index)
@@ -100,10 +94,6 @@ def _tree_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     "dubey2021-predictions", GaussianAudit, sees="all predictions, after each node", score=None, share=0.04
 )
 def _tree_predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return predictions after each of the two tree nodes that contain the replaced user.
-
-    The first node contains round 1, the second rounds 1 and 2.
-    """
     return predictions_after(dubey(epsilon, seed, noise, 3), world, nodes=2)
 
 
@@ -142,11 +132,6 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
     share=0.15,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Draw answers after two rows in the cell of largest weight.
-
-    The second row's reward makes a tie, or a lead of the full range.
-    """
-
     def draw(world: int, n: int) -> FloatArray:
         # The n answers have a budget of n epsilon: each is drawn anew, and the claim concerns each.
         privacy = JointDP(epsilon=(n + 1) * epsilon, user_ids=False)
@@ -166,11 +151,6 @@ def _answers(epsilon: float, seed: int) -> Draw:
     share=0.1,
 )
 def _answers_among_others(epsilon: float, seed: int) -> Draw:
-    """Draw answers between four actions.
-
-    The first action trails its rivals by about the amount that one person can add.
-    """
-
     def draw(world: int, n: int) -> FloatArray:
         policy = _etc(
             epsilon,
@@ -240,11 +220,6 @@ def _evaluated(epsilon: float, seed: int) -> Draw:
     share=0.03,
 )
 def _published_answer(epsilon: float, seed: int) -> Draw:
-    """Draw an answer after one row of the most sensitive action.
-
-    Each policy answers once, so each answer is a fresh run.
-    """
-
     def policy() -> USCA:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)

@@ -95,10 +95,6 @@ def axes_policy(
 
 
 def _offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
-    """Ask for all `people`, with a single candidate each, and return the decisions' ids.
-
-    The candidate is the point `place` on the person's axis.
-    """
     axes = np.arange(PEOPLE, dtype=np.float64)
     rows = np.column_stack([axes, np.full(PEOPLE, place)])[:, None]
     return tuple(policy.ask_batch(rows, users=list(people) if policy.user_ids else None).ids)
@@ -128,10 +124,6 @@ def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
     neighbours="one user's decision set turned around, reward 1",
 )
 def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return all released statistics of two blocks.
-
-    Nobody reports in the second block, which is released nevertheless.
-    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -147,7 +139,6 @@ def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
     share=0.2,
 )
 def _actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return how many of the other users, who are offered both ends of a person's axis, get the lower end."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], horizon=PEOPLE * (1 + _WATCHERS))
     tell_everyone(policy, world)
     axes = np.repeat(np.arange(PEOPLE, dtype=np.float64), _WATCHERS)[:, None]
@@ -169,10 +160,6 @@ def _several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int)
 
 @_turned("gp-bandit-unknown-horizon", sees="all released statistics of two blocks, the user in the first")
 def _unknown_horizon(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the released statistics of two blocks of a policy without a horizon.
-
-    Every block has fresh noise, which must not be calibrated to a shorter, fixed horizon.
-    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], horizon=None)
     tell_everyone(policy, world)
     _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
@@ -197,10 +184,6 @@ def _public_sets(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     neighbours="one user's reward in time, or never or too late",
 )
 def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the released statistics with rewards in time (world 0), or late or missing (world 1).
-
-    In world 1, half of the people's rewards are told one release late, and half never.
-    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     ids = _offer(policy, 1.0, range(PEOPLE))
     if world == 0:
@@ -223,7 +206,6 @@ _in_cells = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, share=0
 def _cells_policy(
     epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
 ) -> GPBandit:
-    """Return a policy with contexts `_PLACES`, whose noise is for `rounds` rounds per user."""
     expected = np.repeat(_PLACES, 40, axis=0)[:, None]
     return GPBandit(
         domain=Box(low=[-1.0], high=[1.0]),
@@ -239,7 +221,6 @@ def _cells_policy(
 
 
 def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
-    """Return releases (people, blocks), after `times` rounds with the reward `world` of each person."""
     for _ in range(times):
         users = list(range(FEWEST_CELLS)) if policy.user_ids else None
         ids = policy.ask_batch(_PLACES[:, None], users=users).ids
@@ -249,10 +230,6 @@ def _seen_in_cells(policy: GPBandit, world: int, *, times: int) -> FloatArray:
 
 
 def _between(outputs: FloatArray, *, end: float = 0.5) -> FloatArray:
-    """Return log likelihood ratios of outputs with Laplace noise around `end` and `-end`.
-
-    They are divided by the noise's rate, and summed over blocks.
-    """
     return np.asarray(np.clip(outputs, -end, end).sum(axis=1))
 
 
@@ -274,11 +251,6 @@ def _cells(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Float
     score=_between,
 )
 def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the releases of two blocks with a round of every person in each.
-
-    Cells are renumbered in the second block. All people have the same data, so the rows are still
-    equivalent.
-    """
     policy = _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS, 2 * FEWEST_CELLS], rounds=2)
     return _seen_in_cells(policy, world, times=2)
 
@@ -292,10 +264,6 @@ def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world
     caught_from=6_600,
 )
 def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the release of a block in which everybody has three rounds, with noise for one round.
-
-    The policy does not count rounds by user, so that the guarantee does not hold.
-    """
     policy = _cells_policy(epsilon, seed, noise, blocks=[3 * FEWEST_CELLS], rounds=1, user_ids=False)
     return _seen_in_cells(policy, world, times=3)
 
@@ -329,10 +297,6 @@ def _tables_policy(
     columns: Sequence[str] = ("place",),
     arms: int = _ARMS,
 ) -> GPBandit:
-    """Return a policy of marginal tables whose noise is for `rounds` rounds per user.
-
-    Its short horizon gives one cell per arm.
-    """
     return GPBandit(
         contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
         arms=list(range(arms)),
@@ -346,10 +310,6 @@ def _tables_policy(
 
 
 def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
-    """Offer each person a separate arm, and tell the lowest (world 0) or highest (world 1) reward.
-
-    If `moving`, the person's context depends on the world too.
-    """
     own = np.arange(_ARMS, dtype=np.float64)
     sets = np.column_stack([2.0 * own + (world if moving else 0), own])[:, None]
     ids = policy.ask_batch(sets, users=list(range(_ARMS)) if policy.user_ids else None).ids
@@ -357,27 +317,16 @@ def _tell_tables(policy: GPBandit, world: int, *, moving: bool) -> None:
 
 
 def _released_tables(policy: GPBandit) -> tuple[FloatArray, FloatArray]:
-    """Ask for one more person, so that due releases are drawn.
-
-    Return sums (blocks, people) and counts (blocks, people, 2).
-
-    The sums are in units of the reward.
-    """
     policy.ask(np.zeros((1, 2)), user="last" if policy.user_ids else None)
     blocks = policy.released.reshape(-1, 3 * _ARMS).astype(np.float64)
     return blocks[:, :_ARMS] / UNITS, blocks[:, _ARMS:].reshape(-1, _ARMS, 2)
 
 
 def _told_apart(outputs: FloatArray, low: FloatArray | float, high: FloatArray | float) -> FloatArray:
-    """Return log likelihood ratios of outputs with Laplace noise around `high` and `low`.
-
-    They are divided by the noise's rate.
-    """
     return np.asarray(np.abs(outputs - low) - np.abs(outputs - high))
 
 
 def _one_block_of_tables(policy: GPBandit, world: int, epsilon: float, *, times: int) -> FloatArray:
-    """Return log likelihood ratios of the release (people, 1), after each person had `times` rounds."""
     for _ in range(times):
         _tell_tables(policy, world, moving=True)
     sums, counts = _released_tables(policy)
@@ -404,11 +353,6 @@ def _tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     share=0.06,
 )
 def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the sums of two blocks with a round of every person in each.
-
-    In the second block, a centre is subtracted from rewards. It follows from the predictions, which are
-    public.
-    """
     policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 2 * _ARMS], rounds=2)
     _tell_tables(policy, world, moving=False)
     _tell_tables(policy, world, moving=False)
@@ -427,12 +371,7 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     share=0.06,
 )
 def _changing_arms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the releases before and after a change of all arms.
-
-    Every person has one round in each block, and a context and an arm of its own in each world. A change that
-    gave a user's rounds fresh epsilon, left a retired arm's rewards in later tables, or moved rounds between
-    blocks would show. Two releases are planned for 80 rounds. The additions plan one after every eight.
-    """
+    """Return log likelihood ratios of the releases before and after a change of all arms."""
     count, own = 2 * _ARMS, 2 * np.arange(_ARMS) + world
     policy = _tables_policy(epsilon, seed, noise, blocks=[_ARMS, 10 * _ARMS], rounds=2, arms=count)
     for labels in (own, count + own):
@@ -464,10 +403,6 @@ def _changing_arms(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     neighbours="one user's context moved",
 )
 def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the counts of a census of one range.
-
-    Each person has two bins, and lies in the first (world 0) or the second (world 1).
-    """
     policy = GPBandit(
         contexts=Schema(place=Range(0.0, CENSUS_BINS)),
         arms=[0, 1],
@@ -492,10 +427,6 @@ def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Floa
     neighbours="one user's context and action replaced, and the outcome from lowest to highest",
 )
 def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of one block of a policy with a grid of actions.
-
-    Each person has two levels of the context and two actions, one in each world, in separate bins.
-    """
     levels = Categories(list(range(2 * _ARMS)))
     policy = GPBandit(
         contexts=Schema(place=levels),
@@ -525,10 +456,6 @@ def _grid_of_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int
     neighbours="one user's context and product replaced, and the reward from lowest to highest",
 )
 def _products(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of one block of a policy with products, which has a table of arms.
-
-    Each person has two levels of the context and two products, one in each world, in separate bins.
-    """
     levels, count = Categories(list(range(2 * _ARMS))), 2 * _ARMS
     shop = Products(
         {"name": [f"p{k}" for k in range(count)], "kind": list(range(count))}, columns=Schema(kind=levels)
@@ -565,7 +492,6 @@ def _products(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
     delta=DELTA,
 )
 def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the tables of three columns, whose counts have Gaussian noise."""
     policy = _tables_policy(
         epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
     )
@@ -594,10 +520,6 @@ def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int
     caught_from=21_000,
 )
 def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of a block with three rounds of everybody, and noise for one.
-
-    The policy does not count rounds by user, so that the guarantee does not hold.
-    """
     policy = _tables_policy(epsilon, seed, noise, blocks=[3 * _ARMS], rounds=1, user_ids=False)
     return _one_block_of_tables(policy, world, epsilon, times=3)
 
@@ -609,10 +531,6 @@ def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     share=0.03,
 )
 def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the mean prediction for each person's arm, by a policy that learned from a log.
-
-    Each arm has one cell and one person, so that the prediction rises with the person's released sum.
-    """
     policy = ExploreThenCommit(
         contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
         arms=list(range(_ARMS)),
@@ -635,12 +553,6 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     neighbours="one row replaced: context, number, density, and the outcome from lowest to highest",
 )
 def _logged_numbers(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return log likelihood ratios of the release of a log of actions with densities.
-
-    Each person has two levels of the context and two actions, one in each world, in separate bins. Densities
-    are so small that every weighted outcome is clipped. The declared horizon is so large that a table of the
-    context is released.
-    """
     levels = Categories(list(range(2 * _ARMS)))
     policy = ExploreThenCommit(
         contexts=Schema(place=levels),
@@ -675,10 +587,6 @@ def _logged_numbers(epsilon: float, seed: int, noise: PreparedNoise, world: int)
     share=0.02,
 )
 def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the scores of a log with many tables.
-
-    Its sums and counts get Gaussian noise together, as one vector.
-    """
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=_MANY, horizon=_EXPECTED)
 
 
@@ -691,14 +599,12 @@ def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_pairs(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the scores of a log that is declared so large that every pair of columns has a table."""
     return _moved_in_a_vector(epsilon, seed, noise, world, columns=6, horizon=10 * _EXPECTED)
 
 
 def _moved_in_a_vector(
     epsilon: float, seed: int, noise: PreparedNoise, world: int, *, columns: int, horizon: int
 ) -> FloatArray:
-    """Return one score per person of a log. Each person has a separate arm, and one entry in each table."""
     policy = ExploreThenCommit(
         contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(columns)}),
         arms=list(range(_ARMS)),
@@ -727,7 +633,6 @@ _CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=PEOPLE)
 def _explore_then_commit(
     epsilon: float, seed: int, *, answer_epsilon: float | None = None, **changes: Any
 ) -> ExploreThenCommit:
-    """Return a policy whose release has `epsilon`, and whose answers have `answer_epsilon` each."""
     arguments: dict[str, Any] = {
         "kernel": Indicator(columns=(0, 1)),
         "contexts": _CELLS,
@@ -750,7 +655,6 @@ def _explore_then_commit(
     share=0.03,
 )
 def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return a release with half of epsilon, and an answer at each person's context with the other half."""
     half = 0.5 * epsilon
     privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA, user_ids=False)
     policy = _explore_then_commit(half, seed, privacy=privacy, answer_epsilon=half, noise=noise)
@@ -769,11 +673,7 @@ def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, wor
     share=0.03,
 )
 def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return numbers of people from a histogram, and mean rewards from a release, with half of epsilon each.
-
-    Cells come in pairs with 20 people in each cell. One more person is in the first or the second cell of a
-    pair.
-    """
+    """Return numbers of people and mean rewards, each released with half of epsilon."""
     base = np.repeat(_CELLS.points[:, 0], 20)
     moved = _CELLS.points[world::2, 0]
     contexts = np.concatenate([base, moved])
@@ -808,7 +708,6 @@ def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: i
 def _learned(
     epsilon: float, seed: int, noise: PreparedNoise, rewards: FloatArray, horizon: int
 ) -> ExploreThenCommit:
-    """Return a policy that learned these rewards of the first of two actions, one in each context."""
     policy = _explore_then_commit(epsilon, seed, horizon=horizon, noise=noise)
     policy.learn(_CELLS.points[: len(rewards), 0], np.zeros(len(rewards), np.int64), rewards)
     return policy
@@ -846,7 +745,6 @@ def _printed(policy: ExploreThenCommit) -> FloatArray:
 
 @_scaled(name="explore-then-commit-printed-numbers")
 def _public_rows(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the printed numbers of a release, such as noise scales; in world 1 a reward is missing."""
     rewards = np.append(np.ones(PEOPLE - 1), np.nan if world else 1.0)
     return _printed(_learned(epsilon, seed, noise, rewards, PEOPLE))
 

@@ -40,11 +40,7 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 def _looking(
     honest: str, broken: str, *, caught_from: int, shares: tuple[float, float], sees: str, neighbours: str
 ) -> Callable[[Callable[..., Draw]], Callable[..., Draw]]:
-    """Return a decorator that registers two audits, of a correct client and of a broken one.
-
-    It decorates a function (epsilon, public seed, looks=) -> draw, where `looks` is True for the broken
-    client.
-    """
+    """Return a decorator that registers two audits, of a correct client and of a broken one."""
 
     def put(build: Callable[..., Draw]) -> Callable[..., Draw]:
         facts: dict[str, Any] = {"sees": sees, "neighbours": neighbours}
@@ -69,15 +65,11 @@ def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **m
 
 
 def _one_bin() -> PublishedArms:
-    """Return a new object of the first version, which is the same for any spec in this module.
-
-    A version object belongs to the spec with which it is first used.
-    """
+    """Return a new object of the first version, which is the same for any spec in this module."""
     return PublishedArms(version=0, splits=(), arms=np.array([0]))
 
 
 def _payload(report: bytes | None) -> float:
-    """Return the payload of a report in one bin as a number, or `_NOTHING` without a report."""
     return _NOTHING if report is None else float(int.from_bytes(report[HEADER_BYTES:], "little"))
 
 
@@ -90,10 +82,7 @@ _PLACES = (0.1, 0.9)
 
 
 def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
-    """Return the server's view of one client: a report or a refusal for each spec that it offers.
-
-    The domain of each spec is one slice. A client with `looks` checks its context against the domain first.
-    """
+    """Return the server's view of one client: a report or a refusal for each spec that it offers."""
     ledger, outbox, context = MemoryLedger(), MemoryOutbox(), _PLACES[world]
     seen = []
     for spec in specs:
@@ -157,10 +146,6 @@ def _unrewarded(epsilon: float, seed: int, *, looks: bool) -> Draw:
     neighbours="reward lowest or highest, in the same bin",
 )
 def _own_epsilon(epsilon: float, seed: int, *, looks: bool) -> Draw:
-    """Draw reports of a client that chooses one of two epsilons.
-
-    The correct client always uses the lower epsilon. The broken one uses the larger epsilon for reward 1.
-    """
     privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
     spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
 
@@ -192,7 +177,6 @@ class _MeetingLedger(MemoryLedger):
         self._met, self._patience = threading.Barrier(_RACERS), patience
 
     def charge(self, *arguments: Any, **options: Any) -> Any:
-        """Charge the account as `Ledger.charge`, then wait for the other threads."""
         charged = super().charge(*arguments, **options)
         with suppress(threading.BrokenBarrierError):
             self._met.wait(self._patience)
@@ -206,7 +190,6 @@ class _WithoutTurns(Client[PublishedArms]):
 
 
 def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return the payload of each client's report, shape (n,), or `_NOTHING` where the report is refused."""
     seen = np.full(len(devices), _NOTHING)
     for place, device in enumerate(devices):
         with suppress(DPBanditsError):
@@ -215,7 +198,6 @@ def _reports(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
 
 
 def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return the reports (n, racers) that threads get when all ask for the one report of a choice."""
     seen = np.empty((len(devices), _RACERS))
     start = threading.Barrier(_RACERS)
 
@@ -233,10 +215,6 @@ def _from_threads(devices: list[Client[PublishedArms]], reward: float) -> FloatA
 
 
 def _from_forks(devices: list[Client[PublishedArms]], reward: float) -> FloatArray:
-    """Return the reports (n, racers) that forked processes get for the one report of a choice.
-
-    The last column is the report of the parent process.
-    """
     columns = []
     for _ in range(_RACERS - 1):
         there, here = os.pipe()

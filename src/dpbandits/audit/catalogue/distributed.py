@@ -41,10 +41,6 @@ def _odds(views: FloatArray) -> FloatArray:
     share=0.2,
 )
 def _one_aggregator(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the two buckets (people, 2) of each device's cell, without the noise of aggregator 1.
-
-    A device's report moves the buckets of its own cell only, and each bucket has its own noise.
-    """
     spec = DistributedSpec(
         contexts=Schema(place=Range(0, 1)),
         arms=[0],
@@ -60,7 +56,6 @@ def _one_aggregator(epsilon: float, seed: int, noise: PreparedNoise, world: int)
 
 
 def _reported(spec: DistributedSpec, place: float, reward: float) -> Report:
-    """Return the report of a device at a place in [0, 1]."""
     device = Device(spec)
     device.choose(PublishedCellArms(version=0, arms=np.zeros(spec.grid.size, dtype=np.int64)), [place])
     return device.report(reward)

@@ -92,7 +92,6 @@ def _spec(
 
 
 def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> bytes:
-    """Return the report of a fresh client with this reward; the client chooses until it gets `arm`."""
     client = Client(spec, budget=spec.privacy.epsilon * _CHOICES)
     for _ in range(_CHOICES):
         if client.choose(policy, [0.25]) == arm:
@@ -102,7 +101,6 @@ def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> byt
 
 @_bin("local-bins-report", sees="the bytes of one device's report", share=0.15)
 def _reports(epsilon: float, seed: int) -> Draw:
-    """Draw the payload bytes of one client's report, after it chose. The header holds no data."""
     spec = _spec(epsilon, seed, mechanism="signed")
 
     def run(world: int) -> FloatArray:
@@ -116,10 +114,6 @@ def _reports(epsilon: float, seed: int) -> Draw:
 
 @_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
-    """Draw the probabilities of arms that a server publishes after one report.
-
-    The clients choose their arms themselves, so probabilities are published.
-    """
     spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", chooser="client", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
@@ -144,10 +138,6 @@ _ASKED = 3
     share=0.15,
 )
 def _questioned(epsilon: float, seed: int) -> Draw:
-    """Draw one client's reports to a server that writes each question after the last report.
-
-    The questions are chosen so that their answers distinguish two users.
-    """
     spec = _spec(epsilon / _ASKED, seed, learner="questions")
     left = spec.protocol.grids.whole.centres[:, 0] < 0.5
 
@@ -189,10 +179,6 @@ _OUTCOMES = (0.0, 1.0)
     sees="the report of one device to a question about the outcome of a number that it got",
 )
 def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
-    """Return pairs of laws of reports for people in different cells, with other actions and outcomes.
-
-    All people answer the same version.
-    """
     rng = np.random.default_rng(seed)
     actions = Actions(Schema(price=Range(1, 20, steps=8)), value=Revenue(), shape={"price": "decreasing"})
     people = Schema(age=Range(0, 1))
@@ -206,7 +192,6 @@ def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
     )
 
     def law(place: int, outcome: float) -> list[Fraction]:
-        """Return the probability of every payload for a person in the cell `place` with this outcome."""
         protocol = spec.protocol
         choice = protocol.choose(published, {"age": (place + 0.5) / size}, spec.privacy)
         cell, positive = protocol.exact(choice, outcome)
@@ -217,7 +202,6 @@ def _questioned_about_actions(epsilon: float, seed: int) -> Pairs:
 
 
 def _readout(epsilon: float, seed: int) -> ReadoutSpec:
-    """Return a readout of two bins, each with its own arm. Missing outcomes count as the highest one."""
     how: dict[str, Any] = {"control": 0, "n_users": 2, "share": 0.25, "missing": 1.0, "seed": seed}
     policy = replace(_SPLIT)  # a version belongs to one spec
     return ReadoutSpec(target=_spec(epsilon, seed), policy=policy, privacy=LocalDP(epsilon=epsilon), **how)
@@ -230,10 +214,6 @@ def _readout(epsilon: float, seed: int) -> ReadoutSpec:
     sees="the group and the bit of one device's report to a readout",
 )
 def _outcome_laws(epsilon: float, seed: int) -> Pairs:
-    """Return pairs of laws of a group and a bit, for contexts, outcomes and a missing outcome.
-
-    The lowest and the highest outcome give one bit each, and others give mixtures of their reports.
-    """
     spec = _readout(epsilon, seed)
     protocol, control = spec.protocol, Fraction(spec.share)
 
@@ -255,7 +235,6 @@ def _outcome_laws(epsilon: float, seed: int) -> Pairs:
     share=0.15,
 )
 def _outcome_reports(epsilon: float, seed: int) -> Draw:
-    """Draw the payload bytes of one client's report, group included. The header holds no data."""
     spec = _readout(epsilon, seed)
 
     def run(world: int) -> FloatArray:
@@ -323,7 +302,6 @@ _weights(
 
 @_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.01)
 def _transferred(epsilon: float, seed: int) -> Draw:
-    """Draw the version that a target publishes after learning from a source with one report at epsilon."""
     target = _spec(epsilon, seed, chooser="client", reports_per_version=1)
     source = SourceSpec(target=target, name="earlier", n_users=4, privacy=LocalDP(epsilon=epsilon))
 
@@ -347,13 +325,7 @@ def _transferred(epsilon: float, seed: int) -> Draw:
     share=0.05,
 )
 def _ma2025_policy(epsilon: float, seed: int) -> Draw:
-    """Draw the probabilities of arms that Ma2025's server publishes; they show which arms are left.
-
-    A version shows no more of the server's four noisy sums, so the bound is loose. Confidence intervals are
-    narrow, so that one report can eliminate an arm. Forged reports make the noise of both counts irrelevant,
-    so that the two reward sums decide. The forged reports put the second arm ahead. The event that the first
-    arm overtakes it is then rarer, and more informative.
-    """
+    """Draw the probabilities of arms that Ma2025's server publishes; they show which arms are left."""
     constants = {"radius": 1e-3, "bias": 1e-3}
     how: dict[str, Any] = {"mechanism": "paper-laplace", "reports_per_version": 4, "constants": constants}
     spec = _spec(epsilon, seed, learner="ma2025", chooser="client", n_users=4, **how)

@@ -89,10 +89,7 @@ The score of one more candidate differs.
 
 def _whole_law(name: str, law: Callable[..., FloatArray]) -> None:
     def moved(epsilon: float) -> Iterator[tuple[Law, Law]]:
-        """Yield pairs of laws on neighbours: one candidate's score differs by the full range.
-
-        The candidate's score begins at several values.
-        """
+        """Yield pairs of laws on neighbours: one candidate's score differs by the full range."""
         for others, start in product(_OTHERS, (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0)):
             scores = np.zeros((2, others + 1))
             scores[:, 0] = _RANGE * np.array([start, start + 1.0])
@@ -161,22 +158,16 @@ _CROWD = GramVectorMechanism(n_features=_PEOPLE, supports=[(axis, axis + 1) for 
 
 
 def _everybody(world: int) -> IntArray:
-    """Return the sums (D,) over all people: first all Gram entries, then the whole vector."""
     return np.repeat(_ENDS[world], _PEOPLE)
 
 
 def _towards_the_other(outputs: FloatArray) -> FloatArray:
-    """Return scores of the releases of two blocks: projections on the line between the two worlds' centres.
-
-    The user is in the first block.
-    """
     centres = [_FACTOR.matrix[:, :1] * _MECHANISM.to_coordinates(end) for end in _ENDS]
     return np.asarray(outputs @ (centres[1] - centres[0]).ravel())
 
 
 @crowded(ENTRIES, "block-release", sees="all released sums", score=_towards_the_other, **_TURNED)
 def _block_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the releases of two blocks. Both contain the users of the first block."""
     release = BlockRelease(
         factor=_FACTOR, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=DELTA, max_rounds=2 * _PEOPLE
     )
@@ -205,13 +196,10 @@ def tree_nodes(
 
 @crowded(ENTRIES, "tree-release", sees="all released nodes", **_TURNED)
 def _tree_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the sums of tree nodes over two rounds, which are on two levels."""
     return tree_nodes(epsilon, noise, world, rounds=2, delta=DELTA)
 
 
 def _sums_in_cells(name: str, *, claimed: float, **facts: Any) -> None:
-    """Register an audit of noisy sums with one cell per person, whose claim is `claimed` times epsilon."""
-
     @crowded(
         ENTRIES,
         name,
@@ -287,10 +275,6 @@ def _answer_laplace(epsilon: float, seed: int) -> Draw:
     score=lambda outputs: np.clip(outputs[:, 0], -0.5, 0.5) - np.clip(outputs[:, 1], -0.5, 0.5),
 )
 def _private_histogram(epsilon: float, seed: int) -> Draw:
-    """Draw histograms of pairs of cells with (30, 31) or (31, 30) people.
-
-    The worlds differ in the cell of one person per pair.
-    """
     few = 30
 
     def draw(world: int, n: int) -> FloatArray:

@@ -35,10 +35,7 @@ _row = partial(_policy, sees="one row of the release directory", neighbours="the
 def _curator(
     world: int, n: int, privacy: RowDP, mechanism: str, answers: AnswerLaplace | None = None
 ) -> Curator:
-    """Return a curator of n rows at 0 (world 0) or 1 (world 1), in public coordinates.
-
-    One more row is at the lower end. Evaluations fail for rows at 0, and return 1 for rows at 1.
-    """
+    """Return a curator of n rows at 0 (world 0) or 1 (world 1), in public coordinates."""
     place = 0.5 + world / _WIDTH
     table, schema = {"x": [*([place] * n), 0.0]}, Schema(x=Range(0.0, 1.0))
 
@@ -56,10 +53,6 @@ def _curator(
 
 
 def _answer(curator: Curator, row: int) -> float:
-    """Return the answer that the modeler gets for a row.
-
-    A refusal counts as a number far below all answers.
-    """
     try:
         return curator.answer(row)
     except ProtocolError:
@@ -67,20 +60,17 @@ def _answer(curator: Curator, row: int) -> float:
 
 
 def _published(curator: Curator) -> FloatArray:
-    """Return the rows (n, 1) as a modeler reads them from the release directory."""
     with tempfile.TemporaryDirectory() as folder:
         curator.publish(Path(folder) / "release")
         return PublishedRows.load(Path(folder) / "release").inputs
 
 
 def _told(outputs: FloatArray) -> FloatArray:
-    """Return the log likelihood ratio of position and answer. A refused answer is evidence for world 0."""
     ramps = _ramp(outputs).sum(axis=1)
     return np.asarray(np.where(outputs[:, 1] == _REFUSED, ramps - 2.0, ramps))
 
 
 def _ramp(outputs: FloatArray) -> FloatArray:
-    """Return the log likelihood ratio of outputs with Laplace noise around 1 and 0, over its rate."""
     return np.asarray(np.clip(outputs, 0.0, 1.0))
 
 
@@ -105,7 +95,6 @@ def _gaussian(epsilon: float, seed: int) -> Draw:
     share=0.08,
 )
 def _answers(epsilon: float, seed: int) -> Draw:
-    """Draw positions and answers with half of epsilon each. Evaluations that fail are answered as 0."""
     noise = AnswerLaplace(epsilon=0.5 * epsilon, distance=1.0, low=-8.0, high=8.0)
     privacy = RowDP(epsilon=0.5 * epsilon, distance=1.0)
 

@@ -45,7 +45,6 @@ _in_segments = partial(
 
 
 def _seen(epsilon: float, seed: int, noise: PreparedNoise, world: int, *, group: str) -> FloatArray:
-    """Return log likelihood ratios (looks, 1) of a group's released sums and counts."""
     policy = GPBandit(
         contexts=Schema(place=Categories(["here", "there"])),
         arms=["call", "nothing"],
@@ -86,7 +85,6 @@ def _of_policy(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> F
 def _seen_in_segments(
     epsilon: float, seed: int, noise: PreparedNoise, world: int, *, group: str
 ) -> FloatArray:
-    """Return log likelihood ratios (pairs, 1) of a group's released sums, squares and counts in segments."""
     control, rounds = 1.0 / ROUNDS, PAIRS * ROUNDS
     policy = GPBandit(
         contexts=Schema(place=Categories(list(range(2 * PAIRS + 1)))),

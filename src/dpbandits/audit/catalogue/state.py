@@ -45,7 +45,6 @@ _audited = partial(
 
 
 def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
-    """Return a policy that has learned everybody's reward; its first release is due at the next ask."""
     account = None if ledger is None else ledger.account("people")
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], account=account)
     tell_everyone(policy, world)
@@ -53,7 +52,6 @@ def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: L
 
 
 def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
-    """Ask for one more person, so that a due release is drawn; return the first release, shape (people,)."""
     return next_ask(policy, user)[:, 0]
 
 
@@ -61,10 +59,6 @@ def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
     name="gp-bandit-restarts", sees="all released statistics, before and after every restart", share=0.05
 )
 def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return releases before and after restarts, by `save` and `load`, and by opening a folder again.
-
-    After each restart, one more ask could draw the same release again.
-    """
     with tempfile.TemporaryDirectory() as name:
         state, live = Path(name) / "state", Path(name) / "live"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -80,10 +74,6 @@ def _restarts(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
 
 
 def _from_copies(state: Path, ledger: Ledger | None) -> FloatArray:
-    """Return the releases (people, copies) of several copies of one state.
-
-    A copy that is refused has zeros.
-    """
     paths = [state.with_name(f"copy-{number}") for number in range(_COPIES)]
     for path in paths:
         shutil.copy(state, path)
@@ -123,10 +113,6 @@ _copied("broken-copies-without-a-witness", witnessed=False)
     share=0.05,
 )
 def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the release of a policy after attempts to load it with other parameters, which reduce its noise.
-
-    Each attempt is of a kind that was once possible. If all are refused, the policy is loaded unchanged.
-    """
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         _told(epsilon, seed, noise, world, None).save(state)
@@ -145,10 +131,6 @@ def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     share=0.005,
 )
 def _taken_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Return the release that a load with other parameters would give; such a load is no longer possible.
-
-    The same people's data are told to another policy with these parameters.
-    """
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], **_OTHER_TERMS[0])
     tell_everyone(policy, world)
     return _next_ask(policy)[:, None]

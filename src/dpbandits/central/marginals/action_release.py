@@ -157,11 +157,9 @@ class ActionRelease(MarginalRelease):
         return ActionReader(self._own.across, self.law, self._rule)
 
     def _features_at(self, version: int) -> ActionFeatures:
-        """Return the features by which users are answered after this many releases."""
         return self._own
 
     def _reader_at(self, version: int) -> ActionReader:
-        """Return the reader of the block that follows this many releases."""
         reader: ActionReader = self.reader
         return (
             reader
@@ -229,7 +227,6 @@ class ActionRelease(MarginalRelease):
         return Planned(tables, None if first else features.of_every(law.mean), base)
 
     def _window(self, posterior: WeightPosterior | None) -> Window | None:
-        """Return the window among which users are answered by this posterior."""
         found = posterior.window if isinstance(posterior, EffectPosterior) else None
         return found or self._setup.actions.window
 

@@ -317,7 +317,6 @@ class ActionReader:
         sample: WeightedPeople,
         share_sd: float,
     ) -> Iterator[BinSums]:
-        """Return the tables of every bin of actions, given the beliefs that answered the block's rounds."""
         phi, contexts = self.effects(sample.levels), middles(self.effects, sample.levels)
         chances = np.zeros((len(phi), len(bins)))
         for share, theirs in answered:

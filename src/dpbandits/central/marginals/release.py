@@ -358,7 +358,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return BlockReader(effects, self.law, self.arms)
 
     def _rows(self, block: int) -> IntArray:
-        """Return the row of a block's tables for each of K arms, shape (K,); -1 for an arm without a row."""
         if not self.history.changes:
             return np.arange(self.arms)
         rows, held = np.full(len(self.history.labels), -1, dtype=np.int64), self._offered_in(block)
@@ -486,7 +485,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return (groups + int(self._alone)) * self._table_sensitivity(first=first)
 
     def _table_sensitivity(self, *, first: bool) -> int:
-        """Return the L1 sensitivity of one table to one user's rounds."""
         return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
     def _noise_variance(self, groups: int, *, first: bool) -> float:
@@ -541,7 +539,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         )
 
     def _functions(self) -> list[str]:
-        """Return names of public functions that choose among actions."""
         return []
 
     # -- a release ------------------------------------------------------------------------------
@@ -620,7 +617,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._centre(points[:, :-1], design)
 
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
-        """Return beta (n,), the amounts subtracted from rewards in `UNITS`, from each user's own context."""
         if design.centre is None:
             return np.full(len(contexts), UNITS // 2, dtype=np.int64)
         best, step = np.empty(len(contexts)), max(1, SCORED // design.centre.size)
@@ -738,7 +734,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         released: int = 0,
         cuts: Cuts | None = None,
     ) -> Read:
-        """Return belief and posterior with the public draws by which users are answered from now on."""
         posterior = self._law(belief.effects, weights.of_arms(belief.codes), cuts)
         draws = self._drawn_from(posterior, released)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
@@ -810,9 +805,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._coins.uniform("marginals/people", 0, SAMPLE, 2 * columns)
 
     def _heard(self, number: int, one: Drawn, beliefs: list[Any]) -> tuple[Heard, list[tuple[float, Any]]]:
-        """Return a release in the units of the model, and the beliefs by which shares of its rounds were
-        answered.
-        """
         start, end = (0, *self.blocks)[number : number + 2]
         tables = self._tables(one)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
@@ -838,7 +830,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return told, answered
 
     def _law_with(self, tables: Design) -> Law:
-        """Return the tables of counts for these reward tables; both depend on earlier releases only."""
         return replace(self.law, design=tables)
 
     def _tables(self, one: Drawn) -> Design:

@@ -264,7 +264,6 @@ class Dubey2021(RoundPolicy):
             self._open, self._nodes, self._clock = opened, nodes, np.array([epoch, start, t])
 
     def _next_epoch(self, epoch: int, start: int, nodes: IntArray) -> None:
-        """Keep the last sum of the epoch that ends for later sums, and begin the next epoch's tree."""
         release = self._release_of(epoch)
         carried = self._carried + nodes.sum(axis=0)
         variance = self._carried_variance + self._epoch_release.noise_sd**2
@@ -275,7 +274,6 @@ class Dubey2021(RoundPolicy):
     # -- post-processing -------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Compute shifted Gram matrix, weights and confidence radius from released nodes (Algorithm 1)."""
         m = self.features.n_features
         released = (self._carried + self._nodes.sum(axis=0)) * RELEASE_UNIT
         gram, half_vector = self._mechanism.from_coordinates(released)
@@ -329,11 +327,7 @@ class Dubey2021(RoundPolicy):
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and half the confidence radius of the reward at points.
-
-        The radius includes the part of a function of norm B in the directions that the features leave out,
-        B times the root of `left_out`. The paper's choices use the radius without this part.
-        """
+        """Return mean and half the confidence radius of the reward at points."""
         phi = self.features(points)
         beyond = self.features.scale * np.sqrt(left_out(self.features, points, phi))
         radius = self._beta * self._width(phi) + self.tuning.norm_bound * beyond

@@ -114,7 +114,6 @@ class CovarianceEstimator:
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-        """Factors D = sqrt(s counts), and the Cholesky factor of D K_ZZ D + tau I; see the module."""
         root: FloatArray = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
         gram = root[:, None] * self.kernel(self.approximating.points) * root
         gram[np.diag_indices_from(gram)] += self.ridge
@@ -346,7 +345,6 @@ class USCA(Held):
         return index
 
     def _influences(self, context: int) -> tuple[FloatArray, float]:
-        """Return integer influences (A, n) of rewards in n cells on A actions' scores, and their unit."""
         points = self._measure.points
         return integer_weights(self.estimator.covariance(points[context :: self.contexts.size], points))
 

@@ -260,7 +260,6 @@ class Readout(Configured):
 
 
 def _segments(asked: Any) -> Any:
-    """Return `Readout.segments` as a text or as a dict of one list of numbers, after checking its type."""
     if asked is None or isinstance(asked, str):
         return asked
     if isinstance(asked, Mapping) and len(asked) == 1:
@@ -273,7 +272,6 @@ def _segments(asked: Any) -> Any:
 
 
 def _range(name: object, kind: object) -> Any:
-    """Return `bool` or the range of a metric, after checking its name."""
     if not isinstance(name, str) or not name.isidentifier() or iskeyword(name) or name in TAKEN:
         raise InvalidParameter(
             f"metrics: {name!r} cannot be the name of a metric, because tell has metrics as arguments. Pass "

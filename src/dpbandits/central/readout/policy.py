@@ -56,7 +56,6 @@ class ReadoutPolicy(RoundPolicy):
         start: int,
         posterior: WeightPosterior | None,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Return the policy's choices with the control's in their place, and their propensities."""
         if self._run is None:
             return found
         chosen, chances = found
@@ -90,7 +89,6 @@ class ReadoutPolicy(RoundPolicy):
         return DecisionBatch(*parts, found.choices, self._groups_of(self._run, found.ids))
 
     def _groups_of(self, run: ReadoutRun, ids: Sequence[str]) -> tuple[str | None, ...]:
-        """Return `Decision.group` of consecutive rounds, which have these ids."""
         with self._holder.still():
             first = int(self._book.rounds_of(ids[:1])[0])
             return run.names(first, first + len(ids))
@@ -255,7 +253,6 @@ class ReadoutPolicy(RoundPolicy):
         return self._run
 
     def _check_control(self, call: str, arm: object = None) -> None:
-        """Raise `ProtocolError` if arms cannot change because of the readout."""
         readout = None if self._run is None else self._run.readout
         if readout is None:
             return
@@ -272,7 +269,6 @@ class ReadoutPolicy(RoundPolicy):
         return found if self._run is None else found | {"readout": self._run.readout.to_config()}
 
     def _stated(self, found: Guarantee) -> Guarantee:
-        """Return the policy's statement with what the readout adds to it."""
         from dpbandits.central.readout.statement import with_readout
 
         return found if self._run is None else with_readout(found, self._run)

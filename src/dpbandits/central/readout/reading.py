@@ -77,7 +77,6 @@ class ReadoutResult(Seen):
         return self.readings.metrics[0]
 
     def __getitem__(self, name: str) -> ReadMetric:
-        """Return the estimates of the metric of this name."""
         for one in self.readings.metrics:
             if one.name == name:
                 return one
@@ -175,7 +174,6 @@ def read_looks(run: ReadoutRun, *, confidence: float) -> ReadoutResult:
 
 
 def _in_segments(run: ReadoutRun, confidence: float) -> tuple[ReadCell, ...]:
-    """Return the comparison of the reward in every segment, or nothing before its release."""
     released, segments = run.cells, run.segments
     if released is None or segments is None:
         return ()
@@ -192,7 +190,6 @@ def _in_segments(run: ReadoutRun, confidence: float) -> tuple[ReadCell, ...]:
 
 
 def _sentence(readings: Readings) -> str:
-    """Return the answer about the reward in words."""
     reward, (control, policy) = readings.metrics[0], readings.rounds
     low, high = reward.interval
     if low > 0.0:

@@ -105,7 +105,6 @@ class Rows:
 
     @property
     def _open(self) -> int:
-        """Number of rounds whose outcomes are kept."""
         return max(0, min(self._asked, self._until) - self.closed)
 
     def codes(self, start: int, stop: int) -> NDArray[np.int8]:
@@ -198,7 +197,6 @@ class Rows:
         ) = values, answered, digests, segments, seen, had, stop, in_segments
 
     def _summed_up(self, stop: int) -> tuple[int, IntArray] | None:
-        """Return the sums in segments with the rounds before `stop`."""
         if self._segments is None or self.in_segments is None:
             return self.in_segments
         start, before = self.in_segments
@@ -265,7 +263,6 @@ class Rows:
 
 
 def _grown(array: Any, length: int) -> Any:
-    """Return a copy of an array, padded with zeros to at least `length` and at least twice its length."""
     grown = np.zeros((max(length, 2 * len(array), _FIRST), *array.shape[1:]), dtype=array.dtype)
     grown[: len(array)] = array
     return grown

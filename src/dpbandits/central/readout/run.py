@@ -189,7 +189,6 @@ class ReadoutRun:
     def _served(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray]:
-        """Return the control's rows (B,) and their probabilities (B,)."""
         arm, (count, n) = self.readout.control.arm, candidates.shape[:2]
         ties = self._coins.uniform("readout/control", start, start + count, 1)[:, 0]
         rows, chances = uniform_choice(ties, n, available)
@@ -309,7 +308,6 @@ class ReadoutRun:
 
     @cached_property
     def _records(self) -> tuple[tuple[str, MechanismRecord], ...]:
-        """Purpose and description of the noise of each kind of release of each group."""
         noises = self.noises
         kinds = [(PURPOSES, (noises.policy, noises.control), AT_LOOKS, self.readout.looks)]
         if noises.segments is not None:

@@ -179,7 +179,6 @@ class ArmEpisodes(RoundPolicy):
     # -- post-processing ------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Compute the arms' means and the next episode's arm from releases and public coins."""
         arms, size = self._released[:, 0], self.grid.n_cells
         lengths = np.diff(self._released[:, 1], prepend=0)
         rounds = self._public[0] + np.bincount(arms, lengths, size)
@@ -192,10 +191,7 @@ class ArmEpisodes(RoundPolicy):
         self._planned_end = start + max(1, int(rounds[self._arm]))
 
     def _indices(self) -> FloatArray:
-        """Return the indices of the K arms, shape (K,); infinite for an arm without rounds.
-
-        The arm with the largest index is played. For "imed" the index has the opposite sign of the source's.
-        """
+        """Return the indices of the K arms, shape (K,); infinite for an arm without rounds."""
         epsilon = self.privacy.epsilon / self.privacy.rounds_per_user  # privacy loss of one reward
         rounds, mean = np.maximum(self._rounds, 1.0), np.clip(self._mean, _SURE, 1.0 - _SURE)
         if self.index == "imed":
@@ -219,16 +215,11 @@ class ArmEpisodes(RoundPolicy):
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        """Choose the episode's arm if it is available, else the arm with the largest mean."""
         ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
         cells = self.grid.locate(candidates)
         return best_choice(np.where(cells == self._arm, 2.0, self._mean[cells]), ties, available), None
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of each arm's estimated mean reward.
-
-        The deviation includes the randomness of rewards and the noise of the releases.
-        """
         rounds = np.maximum(self._rounds, 1.0)
         deviation = np.sqrt(0.25 * rounds + self._draws * self._mechanism.noise_sd**2) / rounds
         cells = self.grid.locate(points)

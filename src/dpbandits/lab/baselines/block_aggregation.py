@@ -71,10 +71,7 @@ NOTE = (
 
 
 class _Added(SimulatedNoise):
-    """Noise source that returns the sum of `noises` independent noises.
-
-    Its configuration is that of one noise.
-    """
+    """Noise source that returns the sum of `noises` independent noises."""
 
     def __init__(self, seed: int, *, position: int = 0, noises: int) -> None:
         super().__init__(seed, position=position)
@@ -97,10 +94,7 @@ class _Added(SimulatedNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class _BlockRelease(BlockRelease):
-    """Release of feature sums with several independent noises, each calibrated to give the guarantee alone.
-
-    `noise_sd` is the standard deviation of all noises together, which the regression uses.
-    """
+    """Release of feature sums with several noises, each of which gives the guarantee alone."""
 
     noises: int
 
@@ -111,11 +105,6 @@ class _BlockRelease(BlockRelease):
 
 @dataclass(frozen=True, kw_only=True)
 class _CellSums(CellSums):
-    """Release of cell sums with several independent noises, each calibrated to give the guarantee alone.
-
-    `noise_sd` is the standard deviation of all noises together, which the estimates use.
-    """
-
     noises: int
 
     @property

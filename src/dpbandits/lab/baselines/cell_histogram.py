@@ -176,7 +176,6 @@ class CellHistogram(CrudePolicy):
         )
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Return the noisy counts of a block. Here raw data meets noise."""
         cells = self.grid.locate(actions)[told]
         unit = self.reward_range.to_centred(rewards[told]) + 0.5
         successes = np.clip(np.rint(ONE * unit), 0, ONE)
@@ -184,10 +183,7 @@ class CellHistogram(CrudePolicy):
         return self._mechanism.release(sums)
 
     def _counts(self, cells: IntArray, successes: FloatArray, failures: FloatArray) -> FloatArray:
-        """Return the sums of successes and of failures in each of C cells, shape (2, C).
-
-        The sums are exact if the values are integers.
-        """
+        """Return the sums of successes and of failures in each of C cells, shape (2, C)."""
         size = self.grid.n_cells
         return np.stack([np.bincount(cells, own, size) for own in (successes, failures)])
 
@@ -222,10 +218,6 @@ class CellHistogram(CrudePolicy):
         return self._mean[self.grid.locate(candidates)]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the estimated mean reward at points and its standard deviation.
-
-        The deviation ignores the error from treating all points of a cell alike.
-        """
         cells = self.grid.locate(points)
         mean, deviation = self._mean[cells], self._deviation[cells]
         return self.reward_range.from_centred(mean), self.reward_range.width * deviation

@@ -101,7 +101,6 @@ class DistributedCrowd(RoundPolicy):
         return len(self._released)
 
     def _cells(self, points: FloatArray) -> IntArray:
-        """Return the cell of each encoded context (n, d), shape (n,)."""
         return self.spec.grid.locate(self.spec.menu.in_cube(points))
 
     def _choose(
@@ -139,7 +138,6 @@ class DistributedCrowd(RoundPolicy):
         self._published = self._collector.publish()
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the reward in each point's cell, shape (n,) each."""
         law = self._collector.estimate()
         at = self._cells(points[:, :-1]), points[:, -1].astype(np.int64)
         return np.asarray(law.mean)[at], np.asarray(law.sd)[at]

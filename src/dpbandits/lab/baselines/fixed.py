@@ -18,10 +18,7 @@ __all__ = ["ConstantArm", "Uniform"]
 
 
 class _LearnsNothing(RoundPolicy):
-    """Base class of `Uniform` and `ConstantArm`: it has no batch boundaries and no guarantee.
-
-    Predictions come from the reward range alone.
-    """
+    """Base class of `Uniform` and `ConstantArm`: it has no batch boundaries and no guarantee."""
 
     _reason: ClassVar[str]
     """Reason why choices use no data, for the guarantee."""
@@ -31,7 +28,6 @@ class _LearnsNothing(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee without privacy loss parameters; the choices use no data, so that none are needed."""
         return Guarantee.without_privacy(
             observers=(shown_to("every other user", "choices that depend on nobody's data"),),
             notes=(
@@ -42,11 +38,9 @@ class _LearnsNothing(RoundPolicy):
 
     @property
     def batch_boundaries(self) -> tuple[int, ...]:
-        """Empty tuple: the policy never learns, so all rounds can be asked in one batch."""
         return ()
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the middle of the reward range, and the deviation of the uniform distribution over it."""
         spread = self.reward_range.width / np.sqrt(12.0)
         return np.full(len(points), self.reward_range.middle), np.full(len(points), spread)
 

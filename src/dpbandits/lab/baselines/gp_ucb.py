@@ -71,7 +71,6 @@ class _Optimist(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee without privacy."""
         return Guarantee.without_privacy(
             observers=(
                 shown_to(
@@ -108,10 +107,7 @@ class _Optimist(RoundPolicy):
         return chosen, None
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
-        """Return the row with the highest score in each of B decision sets, shape (B,).
-
-        The sets must fit into one call of the model; see `_rounds_at_once`.
-        """
+        """Return the row with the highest score in each of B decision sets, shape (B,)."""
         return self._highest(self._moments(candidates), available, start)
 
     def _highest(
@@ -122,10 +118,7 @@ class _Optimist(RoundPolicy):
         return best_choice(mean + self.ucb_weight * spread, ties, available)
 
     def _ties_of(self, start: int, stop: int) -> FloatArray:
-        """Return the tie-breaking coins of the B rounds from `start` to `stop` - 1, shape (B,).
-
-        Coins of later rounds are drawn in the same call and kept, as this costs little more.
-        """
+        """Return the tie-breaking coins of the B rounds from `start` to `stop` - 1, shape (B,)."""
         first, drawn = self._ties
         if not first <= start <= stop <= first + len(drawn):
             first = start
@@ -262,10 +255,6 @@ class FeatureGPUCB(_Optimist):
         return tuple(edges)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the reward function at points.
-
-        The deviation includes the part of the kernel that the features leave out. Choices ignore this part.
-        """
         placed = self.features.placed(points)
         mean, spread = self._moments_of(placed)
         spread = np.sqrt(spread**2 + self._weight_variance * left_out(self.features, points, placed.phi))

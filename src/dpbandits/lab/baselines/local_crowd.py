@@ -83,7 +83,6 @@ class LocalCrowd(RoundPolicy):
         self._begin(learner_for(spec), 0, 0)
 
     def _begin(self, rule: "Learner[PublishedArms]", version: int, start: int) -> None:
-        """Publish version `version` from the learning rule `rule`; its first round is `start`."""
         self._rule, self._version, self._start = rule, version, start
         self._published: PublishedArms = rule.publish(self.spec, version, self._coins)
 
@@ -108,7 +107,6 @@ class LocalCrowd(RoundPolicy):
         return self.spec.protocol.reports_per_version
 
     def _leaves(self, points: FloatArray) -> IntArray:
-        """Return the number of the bin, or of the grid's cell, of each encoded context (n, d), shape (n,)."""
         menu = self.spec.protocol.menu
         if menu is None:  # the constructor refuses this; the test is for type checkers
             return np.zeros(len(points), dtype=np.int64)
@@ -130,7 +128,6 @@ class LocalCrowd(RoundPolicy):
         return self._book.asked - self._start >= self._size
 
     def _release(self) -> None:
-        """Sample the sum of the reports of the version that ends, and let the learning rule learn from it."""
         spec, rule, stop = self.spec, self._rule, self._book.asked
         points, rewards, told, refused = self._book.block(self._start, stop)
         (mechanism,) = spec.protocol.counted_by(self._published)
@@ -148,10 +145,7 @@ class LocalCrowd(RoundPolicy):
         self._begin(rule, self._version + 1, stop)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the reward in each point's bin.
-
-        Raise ProtocolError if the learner predicts no rewards.
-        """
+        """Return mean and standard deviation of the reward in each point's bin."""
         law = self._rule.estimate(self.spec, self._published)
         at = self._leaves(points[:, :-1]), points[:, -1].astype(np.int64)
         return np.asarray(law.mean)[at], np.asarray(law.sd)[at]

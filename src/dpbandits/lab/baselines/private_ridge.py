@@ -190,7 +190,6 @@ class PrivateRidge(CrudePolicy):
         return self._mechanism.record()
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Return the noisy sums of a block. Here raw data meets noise."""
         sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier blocks have weight 0
         phi = in_fixed_shapes(self.features, actions)[told]
         sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))
@@ -221,9 +220,5 @@ class PrivateRidge(CrudePolicy):
         return self.features.project(candidates, self._posterior.mean[:, None])[..., 0]
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of the reward function at points.
-
-        The deviation is that of the ridge regression, which ignores the noise in the Gram matrix.
-        """
         mean, spread = self._posterior.predict(self.features(points))
         return self.reward_range.from_centred(mean), self.reward_range.width * spread

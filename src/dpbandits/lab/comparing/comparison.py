@@ -133,7 +133,6 @@ class Trial(Cell):
 
 
 def _edges(rounds: int) -> list[int]:
-    """Return the edges of the parts of a run: 0, then round numbers that increase by a constant factor."""
     inner = np.geomspace(max(1.0, rounds / 200.0), rounds, _WINDOWS).round().astype(int)
     return [0, *dict.fromkeys(inner.tolist())]
 
@@ -328,7 +327,6 @@ class Comparison:
 
 
 def _holm(values: Sequence[float]) -> list[float]:
-    """Return the p-values with Holm's correction, in the same order. NaN stays NaN."""
     p = np.array(values, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(p[known], kind="stable")]
@@ -338,8 +336,6 @@ def _holm(values: Sequence[float]) -> list[float]:
 
 
 def _finite(rows: list[Row]) -> list[Row]:
-    """Return the rows with None in place of NaN and infinity, which JSON cannot represent."""
-
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -473,7 +469,6 @@ def _without_promise(make: Callable[[Any, Seed], Any], world: Any, seed: Seed, _
 
 
 def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP | DistributedDP]) -> list[Any]:
-    """Return the guarantees with which a policy runs; [None] for a policy without protection."""
     if rival.trust == "none":
         return [None]
     kind = PROMISES[rival.trust]

@@ -138,7 +138,7 @@ def _named(load: Callable[..., Any], name: str, seed: Seed, people: int | None) 
 
 
 def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | None) -> Any:
-    """Return the world of the table that `path` describes. If it has a [log], missing rewards are filled in.
+    """Return the world of a described table, with missing rewards of a [log] filled in.
 
     The table's file is an argument so that the fingerprint of a run includes it.
     """
@@ -163,7 +163,6 @@ def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | 
 
 
 def _gymnasium(name: str, low: float, high: float, seed: Seed, people: int | None) -> Any:
-    """Return the world of the Gymnasium environment that is registered as `name`."""
     with needing("gymnasium worlds need it: pip install gymnasium"):
         import gymnasium
     from dpbandits.adapters.gymnasium import GymWorld

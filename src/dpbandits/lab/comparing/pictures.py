@@ -47,10 +47,7 @@ def _of_policies(rows: Sequence[Row], styles: Mapping[str, Any]) -> list[tuple[l
 
 
 def _along(column: str) -> Callable[..., None]:
-    """Return a function that draws mean rewards by `column`, which is "epsilon" or "people".
-
-    A policy without an epsilon is drawn as a horizontal line.
-    """
+    """Return a function that draws mean rewards by `column`, which is "epsilon" or "people"."""
 
     def draw(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
         marks = sorted({row[column] for row in rows} - {None})
@@ -72,7 +69,6 @@ def _along(column: str) -> Callable[..., None]:
 
 
 def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Draw the mean reward of each policy and guarantee as a mark with error bars."""
     for place, (own, style) in enumerate(_of_policies(rows, styles)):
         aside = place + 0.12 * (np.arange(len(own)) - (len(own) - 1) / 2.0)
         mean, error = (np.array([row[name] for row in own]) for name in ("reward", "reward_error"))
@@ -81,7 +77,6 @@ def _draw_policies(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -
 
 
 def _draw_rounds(ax: "Axes", rows: Sequence[Row], styles: Mapping[str, Any]) -> None:
-    """Draw each policy's mean reward by part of the run, at its largest number of people and epsilon."""
     for own, style in _of_policies(rows, styles):
         row = max(own, key=lambda one: (one["people"] or 0, one["epsilon"] or 0.0))
         mean, error = mean_and_error(row["of"].values("parts"))

@@ -375,10 +375,7 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """Return the mean rewards (n,) of the chosen arms, and append regret, reward and users to the sums.
-
-        Only users with `counts` True enter the sums.
-        """
+        """Return the chosen arms' mean rewards (n,), and add users with `counts` to the sums."""
         mean, value = (
             np.take_along_axis(own[people], chosen[:, None], axis=1)[:, 0]
             for own in (self._means, self._values)
@@ -390,7 +387,6 @@ class Crowd:
     def _counted(
         self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
     ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
-        """Return the sums of these users' reports, by server group and by epsilon."""
         groups = np.zeros(len(cells), dtype=np.int64)
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:
@@ -428,7 +424,6 @@ class Crowd:
         return mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), noise)
 
     def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:
-        """Record the snapshots that were requested for at most `start` users."""
         while self._pending and start >= self._pending[0]:
             self._pending.pop(0)
             self._taken.append((start, splits, leading()))
@@ -446,7 +441,6 @@ class Crowd:
         self._located = partition.n_nodes
 
     def _chosen_classes(self, classes: ClassLaw | None, rng: np.random.Generator) -> IntArray | None:
-        """Return the number of each user's epsilon (n,), or None if the spec has a single epsilon."""
         kinds = len(self.spec.epsilons)
         if not kinds:
             if classes is not None:

@@ -74,7 +74,6 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 
 
 def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper corners (L, dim) of the L bins after these splits, or of the grid's L cells."""
     if spec.protocol.asks:
         grid = spec.protocol.grids.whole
         half = 0.5 / np.array(grid.sizes)

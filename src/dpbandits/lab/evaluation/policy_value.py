@@ -157,7 +157,6 @@ Log = tuple[ArrayLike, ArrayLike, ArrayLike, Method, ArrayLike | None]
 def _interval(
     laws: Sequence[ArrayLike], log: Log, clusters: ArrayLike | None, *, draws: int, level: float, seed: Seed
 ) -> PolicyValue:
-    """Return the value of the only policy in `laws`, or the value of the first minus that of the second."""
     if draws < 2 or not 0.0 < level < 1.0:
         raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
     place, count = _labels(clusters, np.asarray(log[1]).size)
@@ -188,10 +187,7 @@ def _interval(
 
 
 def _effective(parts: FloatArray) -> float:
-    """Return the effective number of the G summands `parts` of a sum, (sum p)^2 / sum p^2.
-
-    It is G if all summands are equal, also if all are zero.
-    """
+    """Return the effective number of the G summands `parts` of a sum, (sum p)^2 / sum p^2."""
     largest = parts.max()
     if not largest > 0.0:
         return float(len(parts))
@@ -200,7 +196,6 @@ def _effective(parts: FloatArray) -> float:
 
 
 def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
-    """Return each row's summand in the numerator (n,) and in the denominator (n,) of the estimate."""
     actions, rewards, propensities, method, outcomes = log
     _checks.one_of(method, METHODS, name="method")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
@@ -234,10 +229,7 @@ def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
 
 
 def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """Return the cluster number of each row (n,), and the number of clusters.
-
-    The first is None if each row is its own cluster.
-    """
+    """Return the cluster number of each row (n,), and the number of clusters."""
     if clusters is None:
         return None, n
     labels = np.asarray(clusters)
@@ -253,10 +245,7 @@ def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 def _by_cluster(
     terms: FloatArray, weights: FloatArray, place: IntArray | None, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sums of `terms` and of `weights` over the rows of each cluster, (count,) each.
-
-    `place` is the cluster number of each row; None means that each row is its own cluster.
-    """
+    """Return the sums of `terms` and of `weights` over the rows of each cluster, (count,) each."""
     if weights.sum() <= 0.0:
         raise InvalidData("no row of the log has an arm that the policy chooses")
     if place is None:
@@ -266,10 +255,7 @@ def _by_cluster(
 
 
 def _resampled(terms: FloatArray, weights: FloatArray, *, draws: int, seed: Seed) -> FloatArray:
-    """Return bootstrap copies (draws,) of the ratio sum(terms) / sum(weights).
-
-    Each copy draws clusters with replacement. It is NaN if its weights add up to zero.
-    """
+    """Return bootstrap copies (draws,) of the ratio sum(terms) / sum(weights)."""
     rng, count = np.random.Generator(np.random.Philox(key=seed)), len(terms)
     both, sums = np.column_stack([terms, weights]), np.empty((draws, 2))
     for draw in range(draws):  # one draw at a time, so that a million clusters fit in memory

@@ -332,7 +332,6 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def _placed(place: int, one: Callable[[Seed], RunResult], seed: Seed) -> tuple[int, RunResult]:
-    """Return `place`, the seed's position among the seeds, and the run; results arrive in any order."""
     return place, one(seed)
 
 
@@ -352,7 +351,6 @@ def _users(environment: Environment, start: int, stop: int) -> list[str]:
 
 
 def _edges(policy: Policy, total: int, boundaries: Sequence[int] | None) -> list[int]:
-    """Return increasing batch edges from 0 to `total`, the number of rounds."""
     given = getattr(policy, "batch_boundaries", None) if boundaries is None else boundaries
     if given is None:
         return list(range(total + 1))

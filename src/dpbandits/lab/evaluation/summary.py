@@ -248,7 +248,6 @@ def _row(one: Repetitions, whole: Repetitions | None) -> SummaryRow:
 
 
 def _with_error(value: float, error: float) -> str:
-    """Return "value ± error", rounded to two digits of the error. A NaN error is omitted."""
     if math.isnan(error):
         return f"{value:.4g}"
     if not (math.isfinite(error) and error > 0):

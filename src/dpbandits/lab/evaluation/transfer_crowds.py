@@ -200,7 +200,6 @@ class SourceFeed:
 def _published(
     spec: Spec, sources: Sequence[SimulatedSource], *, n_users: int, seed: int, floating: bool
 ) -> Ma2025TransferRule | Ma2025Rule:
-    """Return the tree of Ma2025's Algorithm 3 after it has learned from its sources."""
     kind: Any = Ma2025Rule if spec.learner == "ma2025-printed" else Ma2025TransferRule
     rule: Ma2025TransferRule | Ma2025Rule = kind(
         partition=spec.protocol.bins.partition(),

@@ -293,7 +293,6 @@ class TableStudy:
 
     @property
     def _attack_steps(self) -> int:
-        """Number of progress steps that the attack on the private policy takes."""
         return -(-2 * self.attack_trials // _TRIALS_A_STEP)
 
     def _run(
@@ -364,10 +363,7 @@ class TableStudy:
         attacks = {}
 
         def counted(calls: Sequence[Callable[[], FloatArray]]) -> Iterator[FloatArray]:
-            """Run the trials of an attack; yield what the attacker sees in each, in order, and show progress.
-
-            Only the attack on the private policy has several calls.
-            """
+            """Run an attack's trials; yield what the attacker sees in each, and show progress."""
             for rest, views in zip(
                 reversed(range(len(calls))), in_processes(calls, jobs=self.jobs), strict=True
             ):
@@ -381,11 +377,7 @@ class TableStudy:
         return replace(result, attacks=attacks)
 
     def _attack(self, maker: Maker, environment: TableBandit, rounds: int, run: Any) -> Guesses:
-        """Guess the first user's reward from the policy's first release, many times; return the guesses.
-
-        Public coins are the same in every trial, because the attacker knows them. Every trial has fresh
-        noise.
-        """
+        """Guess the first user's reward from the policy's first release, many times; return the guesses."""
         return attack_reward(
             partial(_of_trial, maker, environment, self.seed),
             environment,
@@ -397,7 +389,6 @@ class TableStudy:
 
 
 def _of_trial(maker: Maker, environment: TableBandit, seed: Seed, trial: int) -> Policy:
-    """Create the policy of one trial of an attack."""
     return maker(environment, seed, noise_seed=seed + trial)
 
 

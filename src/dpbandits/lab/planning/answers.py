@@ -232,5 +232,4 @@ def _room(share: FloatArray, edge: float) -> FloatArray:
 
 
 def _joined(typical: Any, squares: Any, worlds: float) -> Any:
-    """Return the mean of squares over worlds, together with `COUNTS` times a typical value."""
     return (COUNTS * typical + squares) / (COUNTS + worlds)

@@ -278,11 +278,7 @@ class Facts:
         return rates
 
     def _check_effect(self, bounds: RewardRange) -> None:
-        """Check that the effect fits into the reward range, and is not below that of the segments' rates.
-
-        Raises:
-            InvalidParameter: The effect is too large or too small.
-        """
+        """Check that the effect fits into the reward range, and is not below that of the segments' rates."""
         effect, rates = self.beliefs["effect"], self.believed_rates or ()
         most = float(np.mean([rate.high for rate in rates]))
         if effect.low > bounds.high - float(np.mean([rate.low for rate in rates])):
@@ -437,7 +433,6 @@ class _Crowd:
         return cls(columns, laws, tuple(known), rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
 
     def people(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Sample n encoded contexts of d coordinates, shape (n, d)."""
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
         cells = []
@@ -460,7 +455,6 @@ class _Crowd:
 
 
 def _ends(own: Segments) -> FloatArray:
-    """Return the share of users below each of the S + 1 ends of the S segments, shape (S + 1,)."""
     return np.concatenate([[0.0], np.minimum(np.cumsum(own.people), 1.0)])
 
 
@@ -484,10 +478,7 @@ def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
 
 
 def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatArray:
-    """Return the random marginal that fits the segments' shares of users best.
-
-    For categories, return the shares themselves.
-    """
+    """Return the random marginal that fits the segments' shares of users best."""
     if own.edges is None:
         return own.people
     laws = [_one_law(column, rng) for _ in range(_MANY)]
@@ -496,7 +487,6 @@ def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatA
 
 
 def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
-    """Return the encoded values (n, width) of one column at its quantiles `unit` (n,)."""
     if isinstance(column, Categories):
         codes = np.searchsorted(np.cumsum(law)[:-1], unit, side="right")
         return np.asarray(codes, dtype=np.float64)[:, None]
@@ -524,7 +514,6 @@ Each set has two of four consecutive worlds, so that all four combinations occur
 
 
 def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
-    """Return the beliefs about every arm's mean reward, in the order of arms."""
     room = _LEAST_ROOM_OF_AN_ARM * bounds.width
     low, high = bounds.low + room, bounds.high - room
     found = by_label(said, labels, name="rates")
@@ -534,10 +523,7 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """Base rate, effect, personal part and rates of one world, drawn within the believed bounds.
-
-    Rewards are in the unit of the facts.
-    """
+    """Base rate, effect, personal part and rates of one world, drawn within the believed bounds."""
 
     base_rate: float
     effect: float
@@ -547,12 +533,7 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator, seed: Seed | None = None) -> Self:
-        """Draw the numbers of one world.
-
-        With a seed, effect and personal part each come from one quarter of their bounds. Four consecutive
-        seeds use all quarters, so that few worlds cover the bounds. Rates are drawn if the facts state
-        bounds for them.
-        """
+        """Draw the numbers of one world."""
         if facts.believed_rates is not None:
             return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
         base, first, second = rng.random(3).tolist()
@@ -565,11 +546,7 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
-        """Draw rates and an effect that agree with the believed base rate and personal part.
-
-        The effect is drawn from the quarter of its bounds with number `quarter` if this agrees, else from
-        all of them.
-        """
+        """Draw rates and an effect that agree with the believed base rate and personal part."""
         beliefs, believed = facts.beliefs, facts.believed_rates or ()
         if beliefs["effect"].high == 0.0:  # all arms pay alike
             low, high = max(one.low for one in believed), min(one.high for one in believed)
@@ -680,7 +657,6 @@ class _Shape:
         )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
-        """Return the values of the K + 1 functions at contexts (n, d), shape (n, K + 1)."""
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
@@ -691,10 +667,7 @@ class _Shape:
         return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
     def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return `parts`, or the same functions with jumps: 1 above a quantile of `parts`, else -1.
-
-        The quantile is taken over the contexts `pilot`.
-        """
+        """Return `parts`, or the same functions with jumps: 1 above a quantile of `parts`, else -1."""
         if self.jumps is None:
             return self.parts
         functions = zip(self.parts(pilot).T, self.jumps, strict=True)
@@ -729,10 +702,7 @@ class _Shape:
         of_all = self.shared / max(float(functions[:, -1].std()), 1e-9)
 
         def log_odds(size: float, tilt: float, parts: FloatArray) -> FloatArray:
-            """Return the log odds of arms, `size` times a mixture.
-
-            It mixes the arms' functions (tilt 0) and constants (tilt 1), and adds the common function.
-            """
+            """Return the log odds of arms, `size` times a mixture."""
             own = (1.0 - tilt) * self.sizes * parts[:, :-1] / spread + tilt * self.constants
             return np.asarray(size * (own + of_all * parts[:, -1:]))
 
@@ -791,10 +761,7 @@ _LARGEST_SIZE = 12.0
 
 
 def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
-    """Return the argument between `low` and `high` where the function `rise` is zero.
-
-    If it does not change its sign, return the end where it is nearer to zero.
-    """
+    """Return the argument between `low` and `high` where the function `rise` is zero."""
     first, last = rise(low), rise(high)
     if first * last >= 0.0:
         return low if abs(first) <= abs(last) else high

@@ -161,7 +161,6 @@ class InSegments:
 
     @cached_property
     def _weights(self) -> list[FloatArray]:
-        """Weights (n, S), for each column, that average over the pilot users of each segment."""
         members = [one.members(self.pilot) for one in self.segments]
         return [one / np.maximum(one.sum(axis=0), 1.0) for one in members]
 
@@ -171,7 +170,6 @@ class InSegments:
         return np.asarray(sum(basis @ one for basis, one in each))
 
     def _bases(self, contexts: FloatArray) -> list[FloatArray]:
-        """Return, for each column, the weights (m, S) of its segments' shifts for m users."""
         return [
             one.members(contexts) if sharp else one.between(contexts, centres)
             for one, sharp, centres in zip(self.segments, self.sharp, self.centres, strict=True)

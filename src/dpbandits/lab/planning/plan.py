@@ -215,7 +215,6 @@ class PrivacyPlan:
 
 
 def _up(epsilon: float) -> float:
-    """Return epsilon rounded up to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
     return float(f"{math.ceil(epsilon / unit - 1e-9) * unit:.2g}")
 

@@ -208,11 +208,7 @@ def _share(value: float, name: str) -> float:
 def _source(
     facts: Facts | None, table: Any, known: Mapping[str, Any], *, public: bool
 ) -> "Facts | TableBandit":
-    """Return the facts or the table from which worlds are drawn.
-
-    Raises:
-        InvalidParameter: Both or none are given, or the table is not declared public.
-    """
+    """Return the facts or the table from which worlds are drawn."""
     if "actions" in known or getattr(table, "actions", None) is not None:
         raise InvalidParameter(NO_ACTIONS)
     if table is None:
@@ -234,11 +230,7 @@ def _source(
 
 @dataclass(frozen=True)
 class _Worlds:
-    """Function (seed, people) -> world, for `Trial.make_world`.
-
-    Objects with equal sources are equal, also in other processes. An even seed and the odd seed after it
-    give two sets of users of one world.
-    """
+    """Function (seed, people) -> world, for `Trial.make_world`."""
 
     source: Facts | TableBandit = field(compare=False)
     address: str
@@ -249,10 +241,6 @@ class _Worlds:
 
 @lru_cache(maxsize=4)
 def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
-    """Return a world with `people` users.
-
-    Results are cached, because several policies are simulated in each world.
-    """
     if isinstance(worlds.source, Facts):
         return worlds.source.world(seed // _RUNS, people, crowd=seed % _RUNS)
     return _resampled(worlds.source, seed, people)
@@ -279,10 +267,7 @@ def _widest(beliefs: Sequence[Between]) -> float:
 
 
 def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
-    """Return a table of `people` users drawn from a table.
-
-    They are drawn without replacement if the table has enough users, and with replacement otherwise.
-    """
+    """Return a table of `people` users drawn from a table."""
     rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
     rows = rng.permutation(n)[:people] if people <= n else rng.integers(n, size=people)
     expected = None if table.expected is None else table.expected[rows]
@@ -293,10 +278,7 @@ def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
 
 @dataclass(eq=False, kw_only=True)
 class _Planner:
-    """State of one plan: the cells to simulate, and the results so far.
-
-    A cell is one policy at one epsilon with one number of users; see `PlannedCell`.
-    """
+    """State of one plan: the cells to simulate, and the results so far."""
 
     users: int
     source: Facts | TableBandit
@@ -352,10 +334,7 @@ class _Planner:
         return found
 
     def _choose(self, seeds: Sequence[Seed]) -> None:
-        """Set each trust model's policy: the candidate that earns most in the first worlds.
-
-        Candidates have the promised epsilon.
-        """
+        """Set each trust model's policy: the candidate that earns most in the first worlds."""
         options = [
             PlannedCell(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
         ]
@@ -369,19 +348,16 @@ class _Planner:
             self.policies[trust] = max(earned, key=lambda name: earned[name])
 
     def _places(self) -> list[PlannedCell]:
-        """Return all cells that the curves need."""
         along, sizes = zip(*(self._places_of(trust) for trust in self.trusts), strict=True)
         whole = (references(size) for size in self.sizes)
         return list(dict.fromkeys(chain.from_iterable([*whole, *along, *sizes])))
 
     def _places_of(self, trust: str) -> tuple[list[PlannedCell], list[PlannedCell]]:
-        """Return a trust model's cells for the curve by epsilon, and those for the curve by users."""
         policy = self.policies[trust]
         along = [PlannedCell(policy, one, self.users) for one in self.grids[trust]]
         return along, [PlannedCell(policy, self.promise, size) for size in self.sizes]
 
     def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
-        """Simulate the cells that have no results yet, world by world, so that each world is drawn once."""
         wanted = list(places)
         for seed in seeds:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
@@ -449,10 +425,7 @@ class _Planner:
         )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Add an epsilon to the grid where the answer lies between two epsilons that are far apart.
-
-        Return True if one was added.
-        """
+        """Add an epsilon to the grid where the answer lies between two epsilons that are far apart."""
         found = False
         for trust, (curve, _) in curves.items():
             place = None if curve is None else curve.first(self.target)
@@ -468,10 +441,7 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Return True if the standard error of every mean is at most `PRECISION`.
-
-        It is False if the worlds so far showed nothing to learn.
-        """
+        """Return True if the standard error of every mean is at most `PRECISION`."""
         return all(
             one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
         )
@@ -515,10 +485,7 @@ class _Planner:
         )
 
     def _better_after(self, trust: str, epsilon: float, seeds: Sequence[Seed]) -> int | None:
-        """Return the number of users after which half of the runs decide better than the best fixed arm.
-
-        None means that fewer than half of the runs do.
-        """
+        """Return the number of users after which half of the runs decide better than the best fixed arm."""
         held = self._records[PlannedCell(self.policies[trust], epsilon, self.users)]
         firsts = []
         for record in (held[seed] for seed in seeds):

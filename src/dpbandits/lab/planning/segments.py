@@ -163,10 +163,7 @@ class Segments:
 
 
 def _listed(said: object, count: int | None, where: str) -> list[Any]:
-    """Return `said`, a sequence or a one-dimensional array, as a list.
-
-    Check its length if `count` is given.
-    """
+    """Return `said`, a sequence or a one-dimensional array, as a list."""
     found = said.tolist() if isinstance(said, np.ndarray) else said
     if isinstance(found, str | bytes) or not isinstance(found, Sequence) or count not in (None, len(found)):
         many = f" of {count}, one per segment" if count else ""

@@ -110,7 +110,6 @@ class FunctionBandit:
         return (luck < chosen).astype(np.float64)
 
     def _rounds(self, start: int, stop: int) -> Rounds:
-        """Return decision sets and expected rewards of rounds start..stop-1, copied from cached chunks."""
         start, stop = check_rounds(start, stop, self.horizon)
         chunks = [self._chunk(k) for k in range(start // _CHUNK, -(-stop // _CHUNK))]
         if not chunks:  # no rounds

@@ -43,15 +43,12 @@ _REGIONS = ("north", "south", "west")
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Users in the order of rounds: columns `x` (n, d), and codes of their region (n,)."""
-
     x: FloatArray
     region: FloatArray
     rng: np.random.Generator
 
     @property
     def time(self) -> FloatArray:
-        """Share of all rounds that come before each user, shape (n,), in [0, 1)."""
         return np.arange(len(self.x)) / len(self.x)
 
 
@@ -60,10 +57,6 @@ Means = Callable[[_Crowd], FloatArray]
 
 
 def _smooth(crowd: _Crowd, arms: int = _ARMS) -> FloatArray:
-    """Return mean rewards (n, arms) of n users.
-
-    Each arm has one Gaussian bump, whose centre shifts with the region.
-    """
     golden = (0.5 + np.arange(arms) * 0.618034) % 1.0
     middle = np.stack([golden, (np.arange(arms) + 0.5) / arms], axis=1)
     place = crowd.x[:, None, :] + 0.15 * (crowd.region[:, None, None] - 1.0) * np.array([1.0, 0.0])

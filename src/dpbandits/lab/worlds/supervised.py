@@ -71,7 +71,6 @@ def supervised_ceiling(
 
 
 def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: Fit) -> float:
-    """Return the mean reward if models fitted to the other folds choose the arm of each row."""
     paid = np.empty(len(rewards))
     for k in range(FOLDS):
         seen, held = np.flatnonzero(fold != k)[:MOST_ROWS], fold == k
@@ -111,10 +110,7 @@ def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
 
 
 def _logistic(columns: FloatArray, rewards: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Fit a logistic regression, and return its prediction function.
-
-    A reward r counts as a success with weight r and a failure with weight 1 - r.
-    """
+    """Fit a logistic regression, and return its prediction function."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -347,7 +347,6 @@ class TableBandit:
 
 
 def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> int:
-    """Return the number of usable rows, with at most `rounds_per_user` per user."""
     most = _checks.integer(rounds_per_user, name="rounds_per_user")
     if persons is None:
         if most != 1:

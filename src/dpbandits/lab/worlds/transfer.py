@@ -107,7 +107,6 @@ class SourceWorld:
         return contexts, means, drawn_arms(self._chances(means), rng)
 
     def _chances(self, means: FloatArray) -> FloatArray:
-        """Return the behaviour policy's probabilities of arms (n, K), given mean rewards (n, K)."""
         even = self.propensities()
         if even is not None:
             return np.broadcast_to(even, means.shape)

@@ -225,10 +225,6 @@ def _bins(dim: int, tie: TieRule, seed: int, splits: tuple[int, ...]) -> DyadicP
 
 
 def _integers(values: Any, *, name: str) -> IntArray:
-    """Return a list of n integers as a read-only array (n,).
-
-    Raise InvalidParameter for floats and booleans.
-    """
     whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
     if not whole or np.ndim(values) != 1:
         raise InvalidParameter(f"{name}: expected a list of integers")
@@ -236,7 +232,6 @@ def _integers(values: Any, *, name: str) -> IntArray:
 
 
 def _numbers(rows: Any, *, name: str) -> FloatArray:
-    """Return a table of numbers as a read-only array (n, m). Raise InvalidParameter for booleans."""
     if isinstance(rows, np.ndarray):
         good = rows.dtype.kind in "iuf"
     else:

@@ -368,10 +368,7 @@ class _Integers:
         return self.clamp.may_add_to(aggregate, n)
 
     def excess(self, _aggregate: IntArray, _n: int) -> tuple[float, float]:
-        """Return zeros, because the expected sum of noisy features is not known.
-
-        See `ReportMechanism.excess`.
-        """
+        """Return zeros, because the expected sum of noisy features is not known."""
         return 0.0, 0.0
 
 

@@ -270,10 +270,7 @@ def _packed(codes: IntArray, width: int) -> bytes:
 
 
 def _unpacked(table: bytes, size: int, width: int) -> IntArray:
-    """Return the numbers (size,) that `_packed` wrote.
-
-    Raise InvalidParameter if bits are missing, or set after the end.
-    """
+    """Return the numbers (size,) that `_packed` wrote."""
     bits = np.unpackbits(np.frombuffer(table, dtype=np.uint8), bitorder="little")
     if len(table) != -(-size * width // 8) or bits[size * width :].any():
         raise InvalidParameter("table: its length does not fit its size")

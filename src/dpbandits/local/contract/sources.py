@@ -177,10 +177,7 @@ class SourceSpec(Written):
         )
 
     def _check_propensities(self) -> None:
-        """Raise InvalidParameter for propensities that are no probabilities.
-
-        Store all others as tuples, which are hashable.
-        """
+        """Raise InvalidParameter for propensities that are no probabilities."""
         try:
             chances = as_numbers(self.propensities, name="propensities")  # type: ignore[arg-type]
         except InvalidData as error:

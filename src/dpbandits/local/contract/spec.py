@@ -281,10 +281,7 @@ class Spec(Contract[PublishedArms]):
         return {name: value for name, value in config.items() if name != "actions" or value is not None}
 
     def _own_constants(self) -> object:
-        """Return the learner's constants without `forget`.
-
-        Check that `forget` is a valid half-life in reports.
-        """
+        """Return the learner's constants without `forget`."""
         given: object = self.tuning.constants
         if not isinstance(given, Mapping) or "forget" not in given:
             return given
@@ -483,10 +480,7 @@ class CellReports(ReportProtocol[PublishedArms]):
         return own
 
     def _point(self, context: Any) -> tuple[FloatArray | None, bool]:
-        """Return a context as a point of the box, or None if it cannot be read.
-
-        Also return True if it was clipped.
-        """
+        """Return a context as a point of the box, or None if it cannot be read."""
         if self.menu is None:
             point = read_points(context, dim=self.domain.dim, ndim=1)
             if point is None or np.isnan(point).any():
@@ -622,7 +616,6 @@ class CellReports(ReportProtocol[PublishedArms]):
 
 
 def _drawn(chances: Any) -> int:
-    """Draw an arm with probability proportional to `chances` (K,), of which at least one is above 0."""
     some = np.flatnonzero(chances)
     total = np.asarray(chances[some], dtype=np.float64).cumsum()
     share = (int(secure_words(1)[0]) >> 11) * 2.0**-53 * total[-1]

@@ -220,7 +220,6 @@ class Client(Held, Generic[PublishedT]):
         return self.spec.protocol.label(self._choose(published, context, available).arm)
 
     def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
-        """Return the choice that `choose` describes, and keep it for the report."""
         self._agree(published)
         self._afford()
         if self._last is not None:
@@ -255,7 +254,6 @@ class Client(Held, Generic[PublishedT]):
         return stored
 
     def _agree(self, published: PublishedT) -> None:
-        """Raise an error for a version of another server, before private data is read."""
         if published is self._told is not None:
             return
         kind = self.spec.protocol.publishes

@@ -229,12 +229,10 @@ class FileOutbox:
 
 
 def _summed(content: bytes) -> bytes:
-    """Return the content preceded by its checksum."""
     return _MAGIC + hashlib.sha256(content).digest() + content
 
 
 def _unsummed(data: bytes) -> bytes | None:
-    """Return the content, or None if the checksum does not match."""
     content = data[_HEADER_BYTES:]
     return content if data == _summed(content) else None
 

@@ -585,10 +585,7 @@ def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
 
 
 def _like(before: Any, array: NDArray[Any]) -> Any:
-    """Return a stored value with the type of the current value `before`.
-
-    Raise IncompatibleState if it does not fit.
-    """
+    """Return a stored value with the type of the current value `before`."""
     if isinstance(before, int):
         return int(array)
     if array.dtype != before.dtype or array.ndim != before.ndim:

@@ -174,10 +174,7 @@ class ColumnLearner:
         return rule
 
     def _put_together(self) -> None:
-        """Add learners on the joint grids of the best two and of the best three columns.
-
-        Columns whose joint grid is too large are skipped.
-        """
+        """Add learners on the joint grids of the best two and of the best three columns."""
         alone = [columns for columns in self._rules if len(columns) == 1]
         together: tuple[int, ...] = ()
         for columns in sorted(alone, key=lambda one: -round(self._rules[one].gain, _DIGITS)):

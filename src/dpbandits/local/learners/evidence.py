@@ -174,7 +174,6 @@ def prior_of(local: Gaussians, *, mean: float, sd: float) -> Gaussians:
 
 
 def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return estimated shares of reports in each cell, and the variances of these estimates, (L, K) each."""
     partition, leaves, m = sums.partition, sums.partition.leaves, sums.moments
     n_arms, even = sums.count.shape[1], 0.5 ** partition.depth[leaves].astype(np.float64)
 

@@ -177,16 +177,12 @@ class _Told:
     def add(
         self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray, *, at: int
     ) -> None:
-        """Add the sums of n reports on one version, to be merged by `settle`."""
         codes = (2 * np.asarray(published.arms) + published.turned).astype(np.int16)
         parts = published.parts.astype(np.uint8)
         self._waiting.append((published.version, codes, parts, n, sums, moments, at))
 
     def settle(self) -> "_Told":
-        """Convert the entries that were added to arrays, and merge entries of the same version.
-
-        Return self.
-        """
+        """Convert the entries that were added to arrays, and merge entries of the same version."""
         if self._waiting:
             columns = zip(self.names, zip(*self._waiting, strict=True), strict=True)
             for name, rows in columns:
@@ -220,19 +216,16 @@ class _Told:
 
     @property
     def arms(self) -> IntArray:
-        """Arms of the G cells in V versions, shape (V, G)."""
         return np.asarray(self.table >> 1, dtype=np.int64)
 
     @property
     def signs(self) -> FloatArray:
-        """Signs of the G cells in V versions, -1 or 1, shape (V, G)."""
         return np.asarray(1.0 - 2.0 * (self.table & 1), dtype=np.float64)
 
     def __len__(self) -> int:
         return len(self.number)
 
     def keep(self, rows: "slice | IntArray") -> None:
-        """Keep the entries of these rows, and drop all others."""
         for name in self.names:
             setattr(self, name, getattr(self, name)[rows])
 
@@ -420,10 +413,7 @@ class QuestionLearner:
         return one.settle()
 
     def _raised(self, published: PublishedQuestions, signed: FloatArray, n: int, law: FloatArray) -> float:
-        """Return the factor by which a version's variance is raised so that no part's sum is too surprising.
-
-        See `raised_variance` for the bound.
-        """
+        """Return the factor on a version's variance with which no part's sum is too surprising."""
         functionals, means, variances = self._functionals(self._alone(published, signed, n, law))
         error = means - functionals @ self._model.mean.ravel()
         belief = np.array([row @ self._model.solve(row) for row in functionals])
@@ -597,7 +587,6 @@ class QuestionLearner:
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """Return slopes and offsets (K,) of each action's value as a line over levels; 1 and 0 for arms."""
         if self._actions is None:
             return np.ones(self.n_arms), np.zeros(self.n_arms)
         ends = np.repeat([[self._bounds.low], [self._bounds.high]], self.n_arms, axis=1)
@@ -616,10 +605,7 @@ class QuestionLearner:
         return signs, math.sqrt(max(0.0, float(functional @ self._model.solve(functional))))
 
     def _asked(self, signs: FloatArray, arms: IntArray) -> FloatArray:
-        """Return the functional of the weights (K F,) that reports with these signs estimate.
-
-        All cells are in a single part.
-        """
+        """Return the functional of the weights (K F,) that reports with these signs estimate."""
         asked = 2.0 * self._density.p * signs
         everyone = np.zeros((self._n_functions, len(arms)))
         if self._actions is None:

@@ -100,7 +100,6 @@ class SmoothTreeRule(PosteriorLearner):
         return precision, moment - precision * self.constants.prior_mean
 
     def _generations(self) -> list[Generation]:
-        """Return all splits, grouped by depth into generations, from the root down."""
         partition, found = self.partition, []
         for depth in range(partition.max_depth):
             parents = np.flatnonzero((partition.depth == depth) & (partition.left >= 0))

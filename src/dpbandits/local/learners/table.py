@@ -64,10 +64,7 @@ def learner_for(spec: Spec | GPSpec | ReadoutSpec) -> Any:
 
 
 def _warn_if_coarse(spec: Spec) -> None:
-    """Warn with `CoarseBins` if the bins are too few to halve each range once and to separate all categories.
-
-    Bins are halved along one column after another, in the order of the schema.
-    """
+    """Warn if the bins are too few to halve each range and to separate all categories."""
     if isinstance(spec.contexts, Box):
         return
     parts = spec.contexts.domain.parts

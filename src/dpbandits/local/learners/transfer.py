@@ -211,10 +211,7 @@ class _Source:
         self.least_doubt, self.doubt = least_doubt, doubt
 
     def known(self, message: Gaussians, codes: IntArray) -> Gaussians:
-        """Return the rows of a message for nodes with these path codes.
-
-        Nodes that the source lacks have zero evidence.
-        """
+        """Return the rows of a message for nodes with these path codes."""
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         known, here = (self._codes[at] == codes)[:, None], message.at(at)
         return Gaussians(here.precision * known, here.moment * known)

@@ -147,5 +147,4 @@ class WeightLearner:
         return self._dense(self._public.mean_gram_of_best(weights))
 
     def _dense(self, gram: FloatArray) -> FloatArray:
-        """Return the dense form (m, m) of a Gram matrix that is stored in blocks."""
         return np.asarray(block_diag(*blocks_of(gram, self.spec.features.supports)))

@@ -207,8 +207,6 @@ def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -
 
 
 class _Job(NamedTuple):
-    """One file, and the options with which it is counted."""
-
     file: str
     contract: _Contract
     without: Nonces
@@ -217,7 +215,6 @@ class _Job(NamedTuple):
 
 
 def _count(job: _Job) -> _Part:
-    """Count the reports of one file. Workers run this function."""
     spec, published = read_contract(*job.contract)
     counts, tally = ReportCounts(spec, published, key=job.key, robust=job.robust), Absorbed()
     records, torn = read_records(job.file)
@@ -240,10 +237,7 @@ def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
 
 @contextmanager
 def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
-    """Yield a function that counts files in this process or on a cluster.
-
-    Close a connection that was opened here.
-    """
+    """Yield a function that counts files in this process or on a cluster."""
     if cluster is None:
         yield lambda jobs: [_count(job) for job in jobs]
         return

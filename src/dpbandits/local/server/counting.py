@@ -514,7 +514,6 @@ class ReportCounts(Generic[PublishedT]):
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
     def _sifted_alone(self, report: bytes) -> Sifted:
-        """Return one report sifted, as `sift` does for a list."""
         sifted, fate = Sifted(fates=np.zeros(1, dtype=np.uint8)), _MALFORMED
         tagged = self._key is not None
         if type(report) is bytes and len(report) >= HEADER_BYTES + self._class_bytes + TAG_BYTES * tagged:
@@ -526,10 +525,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted
 
     def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:
-        """Sift one report with the checks of `_sift`, in the same order; return its fate.
-
-        It uses no arrays, for speed.
-        """
+        """Sift one report with the checks of `_sift`, in the same order; return its fate."""
         body = report[:-TAG_BYTES] if tagged else report
         if body[: DIGEST.stop] != self._head:
             return _FOREIGN
@@ -603,10 +599,7 @@ class ReportCounts(Generic[PublishedT]):
         return fates
 
     def _grouped(self, records: Records, rows: IntArray) -> list[tuple[int, IntArray]]:
-        """Return (group, rows) for each group.
-
-        The server's secret assigns these rows of the records to the group.
-        """
+        """Return (group, rows) for each group."""
         if self._robust is None or self._groups == 1:
             return [(0, rows)] if len(rows) else []
         groups = self._robust.group_of(records[rows])

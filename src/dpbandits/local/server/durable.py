@@ -327,10 +327,7 @@ class DurableServer(Held, Generic[PublishedT]):
     # -- writing --------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Apply records that an earlier call or process wrote.
-
-        Write a record that an earlier call could not write.
-        """
+        """Apply records that an earlier call or process wrote."""
         if self._closed:
             raise ProtocolError("the server was closed")
         if self._server.changes != self._changes:
@@ -383,7 +380,6 @@ class DurableServer(Held, Generic[PublishedT]):
             self._journal.append(_TERMS, json.dumps(terms).encode())
 
     def _written(self) -> bytes:
-        """Return the JSON of the current version, encoded."""
         return self._server.current.to_json(self._server.spec).encode()
 
     def _keep(self) -> None:
@@ -414,10 +410,7 @@ class DurableServer(Held, Generic[PublishedT]):
     def _snapshot(
         self, spec: Contract[PublishedT], options: dict[str, Any]
     ) -> tuple[Server[PublishedT], Place] | None:
-        """Return the server from the snapshot and its place in the log.
-
-        The result is None if the log must be read from its start.
-        """
+        """Return the server from the snapshot and its place in the log."""
         for unfinished in self._folder.glob(f".{_SNAPSHOT}.*.tmp"):
             unfinished.unlink(missing_ok=True)
         try:

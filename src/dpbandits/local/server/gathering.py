@@ -18,8 +18,6 @@ GotT = TypeVar("GotT")
 
 @dataclass(eq=False, repr=False)
 class _Call(Generic[GivenT, GotT]):
-    """One thread's call, with its result once it was processed."""
-
     given: GivenT
     got: list[GotT] = field(default_factory=list)
 
@@ -43,10 +41,7 @@ class Gathering(Generic[GivenT, GotT]):
         self._acting = False
 
     def __call__(self, given: GivenT) -> GotT:
-        """Process this call, alone or in a group, and return its result.
-
-        Errors of `act` and `turn` are raised.
-        """
+        """Process this call, alone or in a group, and return its result."""
         call: _Call[GivenT, GotT] = _Call(given)
         with self._changed:
             self._waiting.append(call)

@@ -550,7 +550,6 @@ class Server(Held, Generic[PublishedT]):
         return tally
 
     def _started(self, rule: TransferTree | QuestionLearner, published: PublishedT | None) -> PublishedT:
-        """Publish a new version after new evidence was attached."""
         if published is None:
             rule.jump_start()
         self._told = True
@@ -579,7 +578,6 @@ class Server(Held, Generic[PublishedT]):
         self.current = published
 
     def _left_behind(self, number: int) -> list[int]:
-        """Return the open versions that would be outside the window of version `number`."""
         if self.spec.protocol.window is None:
             return []
         return [one for one in self._counts.versions if one < number - self.spec.protocol.window]
@@ -599,10 +597,7 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def _look_at(self, counted: Counted) -> None:
-        """Add the anomaly statistic of new reports to the total, and record it for this learning step.
-
-        The statistic is `ReportMechanism.excess`. Those of the last `_RECENT` learning steps are kept.
-        """
+        """Add the anomaly statistic of new reports to the total, and record it for this learning step."""
         parts = [mechanism.excess(sums, n) for group in counted for mechanism, sums, n in group]
         new = np.sum(parts, axis=0)
         total, recent = self._excess[:1] + new, self._excess[1:][1 - _RECENT :]
@@ -617,7 +612,6 @@ class Server(Held, Generic[PublishedT]):
 
 
 def _excess(rows: NDArray[Any]) -> FloatArray:
-    """Return the array that `Server._look_at` records, checked after it was read from a file."""
     if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
         raise IncompatibleState("the state of a server's anomaly test cannot be read")
     return rows

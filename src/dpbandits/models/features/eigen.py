@@ -279,7 +279,6 @@ def _factors(kernel: Kernel, dim: int) -> tuple[float, list[tuple[Kernel, tuple[
 
 
 def _shifted(kernel: Kernel, columns: tuple[int, ...], offset: int) -> Kernel:
-    """Return the kernel with `offset` subtracted from the index of each column that it reads."""
     if offset == 0:
         return kernel
     config = dict(kernel.to_config())
@@ -329,11 +328,7 @@ def _exact(kernel: Kernel, points: FloatArray, weights: FloatArray, _: float) ->
 
 
 def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance: float) -> FloatArray:
-    """Return F (n, k) with F F^T = k(., Z) K_ZZ^-1 k(Z, .) for k landmarks Z, by pivoted Cholesky.
-
-    F F^T approximates the kernel matrix K of all n cells. `BLOCK` landmarks at a time are chosen greedily
-    among `CANDIDATES` cells, which divide the sum of weight times missing variance into equal steps.
-    """
+    """Return F (n, k) with F F^T = k(., Z) K_ZZ^-1 k(Z, .) for k landmarks Z, by pivoted Cholesky."""
     missing = kernel.diagonal(points).copy()
     negligible = 1e-9 * float(missing.max())
     enough = LANDMARK_SHARE * tolerance * float(weights @ missing)
@@ -359,11 +354,7 @@ def _pivoted(kernel: Kernel, points: FloatArray, weights: FloatArray, tolerance:
 
 
 def _greedy(left: FloatArray, weights: FloatArray, negligible: float, most: int) -> IntArray:
-    """Choose up to `BLOCK` rows of the residual kernel matrix `left` greedily; return their indices.
-
-    Each step takes the row with the largest weight times residual variance, and subtracts what it explains.
-    It stops early after `most` rows, or if the residual variance is at most `negligible`.
-    """
+    """Choose up to `BLOCK` rows of the residual kernel matrix `left` greedily; return their indices."""
     left, chosen = left.copy(), np.zeros(0, dtype=np.int64)
     while len(chosen) < min(BLOCK, most):
         missing = left.diagonal()

@@ -199,13 +199,6 @@ def _climbed(
 
 
 def _starts(domain: Domain) -> tuple[FloatArray, BoolArray]:
-    """Return starting points (S, d), and an array (d,): False for columns of arms and listed points.
-
-    The points include all combinations of arms and listed points.
-
-    Raises:
-        InvalidParameter: There are too many combinations.
-    """
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     slices = domain.slices if isinstance(domain, Product) else (slice(0, domain.dim),)
     moving = np.ones(domain.dim, dtype=np.bool_)

@@ -611,10 +611,7 @@ def mercer_or_given(
 
 
 def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return the leading eigenvalues g of R K R, decreasing, and the matrix R U of their eigenvectors U.
-
-    R is diag(root_weights), and the signs of the eigenvectors are fixed.
-    """
+    """Return the leading eigenvalues g of R K R, decreasing, and the matrix R U of their eigenvectors U."""
     values, vectors = np.linalg.eigh(root_weights[:, None] * K * root_weights)
     values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
     kept = values > RELATIVE_EIGENVALUE_FLOOR * values[0]

@@ -217,7 +217,6 @@ def box_kernel(domain: Domain) -> Kernel:
 
 
 def _widths(domain: Domain) -> FloatArray:
-    """Return the widths (d,) of the ranges of boxes; 1 for every other column."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     return np.concatenate(
         [part.high - part.low if isinstance(part, Box) else np.ones(part.dim) for part in parts]
@@ -251,10 +250,7 @@ def _of_contexts(domain: Product, kernel: Kernel | None) -> Kernel:
 
 
 def _check_codes(kernel: Kernel, codes: set[int]) -> None:
-    """Raise `InvalidParameter` if a kernel measures distances between codes of arms or categories.
-
-    Codes have no order: category 3 is no farther from category 1 than category 2 is.
-    """
+    """Raise `InvalidParameter` if a kernel measures distances between codes of arms or categories."""
     if isinstance(kernel, ProductKernel | SumKernel):
         for part in kernel.parts:
             _check_codes(part, codes)
@@ -278,7 +274,6 @@ def _codes(domain: Domain) -> set[int]:
 
 
 def _columns(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the indices of the columns of numbers, and of the columns of codes."""
     parts = domain.parts if isinstance(domain, Product) else (domain,)
     ranges: list[int] = []
     codes: list[int] = []

@@ -105,10 +105,7 @@ def _contrasts(column: FloatArray, n: int) -> tuple[FloatArray, FloatArray, Floa
 
 
 def _cheapest(costs: Sequence[FloatArray], n: int) -> IntArray:
-    """Return the products of least total cost, as the index of each column's function, shape (<= n, dim).
-
-    Products of equal cost are in lexicographic order.
-    """
+    """Return the products of least total cost, as the index of each column's function, shape (<= n, dim)."""
     total = np.zeros(1)
     for cost in costs:
         total = (total[:, None] + cost).ravel()

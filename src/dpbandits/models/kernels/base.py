@@ -182,7 +182,6 @@ class _Combination(Kernel):
     _operation: ClassVar[np.ufunc]
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """See `Kernel.in_units_of`."""
         return type(self)(tuple(part.in_units_of(widths) for part in self.parts))
 
     def __post_init__(self) -> None:

@@ -63,7 +63,6 @@ class _Stationary(Kernel):
         object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
 
     def in_units_of(self, widths: FloatArray) -> Kernel:
-        """See `Kernel.in_units_of`: every lengthscale is multiplied by the width of its column."""
         own = np.asarray(widths, dtype=np.float64)
         if self.columns is not None and max(self.columns) < len(own):
             own = own[list(self.columns)]

@@ -53,14 +53,12 @@ class ActionBasis:
 
     @cached_property
     def _tables(self) -> list[FloatArray]:
-        """Values (levels, c) of the functions of every column."""
         return [
             range_components(size, SHARES[: max(1, size - 1)]) if order else category_components(size)
             for size, order in zip(self.sizes, self.ordered, strict=True)
         ]
 
     def _few(self, alone: list[FloatArray]) -> list[FloatArray]:
-        """Return the functions (..., c) of every column that enter pairs, from all of them."""
         return [own[..., :3] if order else own for own, order in zip(alone, self.ordered, strict=True)]
 
     @staticmethod

@@ -251,7 +251,6 @@ class _Values:
         self._valued: dict[tuple[Group, int], float] = {}
 
     def cells(self, group: Group) -> int:
-        """Return the number of cells of a group's table."""
         return math.prod(self.choices[column][choice] for column, choice in group)
 
     def _parts(self, group: Group) -> _Parts:
@@ -448,7 +447,6 @@ def _ascended(
 
 
 def _exceeds(score: float, best: float) -> bool:
-    """Return True if `score` exceeds `best` by more than rounding, which differs between processors."""
     return score > best + TIE * abs(best) if np.isfinite(best) else score > best
 
 

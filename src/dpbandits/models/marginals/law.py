@@ -284,11 +284,7 @@ class Counts:
     def _sampled(
         self, margins: Sequence[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
     ) -> IntArray:
-        """Return levels (M, d), sampled along the tree of the strongest pairs.
-
-        If a pair has several tables, the table with the most entries is used. Pairs of equal mutual
-        information, for example independent pairs, are taken in the order of their columns.
-        """
+        """Return levels (M, d), sampled along the tree of the strongest pairs."""
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
         for table in laws:

@@ -224,7 +224,6 @@ class ArmWeights:
 
 
 def _for_all(own: FloatArray, arms: int) -> FloatArray:
-    """Return an array (K, ...) for K arms, from one array per arm or from one that all arms share."""
     return np.broadcast_to(own, (arms, *own.shape[1:]))
 
 

@@ -251,7 +251,6 @@ def _ends(ends: Interval, i: int, low: float, span: float) -> Ends:
 
 
 def _only(group: Group, place: int) -> Group:
-    """Return the group with one metric."""
     return group._replace(
         sums=np.asarray(group.sums)[place : place + 1],
         squares=np.asarray(group.squares)[place : place + 1],
@@ -282,7 +281,6 @@ def _public(groups: Sequence[Group], weights: FloatArray) -> dict[str, Any]:
 
 
 def _contrast(looks: Sequence[Look], metrics: Sequence[Metric]) -> Contrast:
-    """Return both groups' sums as arrays (M, J)."""
     weights, count = _weights(looks), len(metrics)
 
     def side(groups: Sequence[Group]) -> Side:
@@ -301,10 +299,7 @@ def _contrast(looks: Sequence[Look], metrics: Sequence[Metric]) -> Contrast:
 
 
 def _answers(looks: Sequence[Look]) -> tuple[Side, Side]:
-    """Return the counts of answers of the policy and of the control as arrays of yes/no outcomes.
-
-    A look has a column for each part of its noise. All but the first have no rounds, and sums of zero.
-    """
+    """Return the counts of answers of the policy and of the control as arrays of yes/no outcomes."""
 
     def side(groups: Sequence[Group]) -> Side:
         parts = max(len(group.answered_laws) for group in groups)

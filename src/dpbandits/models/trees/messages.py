@@ -33,7 +33,6 @@ class Gaussians(NamedTuple):
     moment: FloatArray
 
     def __add__(self, other: object) -> "Gaussians":
-        """Return the product of the likelihoods: precisions and moments are summed."""
         if not isinstance(other, Gaussians):
             return NotImplemented
         return Gaussians(self.precision + other.precision, self.moment + other.moment)

@@ -585,7 +585,6 @@ class Curator(Held):
 
 
 def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
-    """Return the row mechanism that a state's public parameters describe."""
     described = public["mechanism"]
     return choose_row_mechanism(
         definition=RowDP.from_config(public["privacy"]).each_row,

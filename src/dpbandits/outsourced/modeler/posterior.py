@@ -271,10 +271,7 @@ class BoxAverages:
         return (slice(start, start + step) for start in range(0, len(self._inputs), step))
 
     def _weights(self, law: IsotropicLaw, at: slice) -> _Single:
-        """Return posterior weights of grid points for some rows, shape (rows, grid points).
-
-        They are exact up to a factor per row, and scaled to a maximum of 1 to avoid underflow.
-        """
+        """Return posterior weights of grid points for some rows, shape (rows, grid points)."""
         rows = self._inputs[at]
         dim = rows.shape[1]
         gaps = (rows.T[:, :, None] - self._axis) ** 2  # (dim, rows, axis)
@@ -290,13 +287,9 @@ class BoxAverages:
 
 
 def _midpoints(count: int, half_width: float) -> FloatArray:
-    """Return the midpoints of `count` equal parts of [-half_width, half_width]."""
     return np.asarray((np.arange(count) + 0.5) * (2.0 * half_width / count) - half_width, dtype=np.float64)
 
 
 def _product(axis: FloatArray, dim: int) -> FloatArray:
-    """Return the grid points with all combinations of coordinates, shape (len(axis)^dim, dim).
-
-    The last coordinate varies fastest.
-    """
+    """Return the grid points with all combinations of coordinates, shape (len(axis)^dim, dim)."""
     return np.stack(np.meshgrid(*[axis] * dim, indexing="ij"), axis=-1).reshape(-1, dim)

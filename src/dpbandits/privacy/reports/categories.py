@@ -51,7 +51,6 @@ class _OneCode(_Categories):
 
     @property
     def report_bytes(self) -> int:
-        """Number of bytes of a report."""
         return -(-(self._n_codes - 1).bit_length() // 8)
 
     def valid(self, payloads: Payloads) -> BoolArray:
@@ -63,7 +62,6 @@ class _OneCode(_Categories):
         return self._counts(_codes(payloads))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Return True if the counts are those of one code per report."""
         return bool((aggregate >= 0).all()) and int(aggregate.sum()) == n
 
     def _counts(self, codes: IntArray) -> IntArray:
@@ -327,7 +325,6 @@ def _by_category(positive: IntArray, negative: IntArray) -> IntArray:
 
 
 def _codes(payloads: Payloads) -> IntArray:
-    """Return the integers (n,) that little-endian bytes (n, width) stand for."""
     codes: IntArray = payloads[:, 0].astype(np.int64)
     for place in range(1, payloads.shape[1]):
         codes |= payloads[:, place].astype(np.int64) << 8 * place

@@ -65,13 +65,11 @@ class _CellLaplace(ReportMechanism):
 
     @cached_property
     def clamp(self) -> Clamp:
-        """Public bounds of a report; see `dpbandits.privacy.reports.clamp`."""
         own = self.entries[True]
         return laplace_clamp(float(self.alpha), size=2 * self.n_cells, entry=max(own), norm=sum(own))
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Largest weights of a report within the public bounds; see `ReportMechanism.weights`."""
         one, two = map(abs, self.readout[0])
         norm, entry = self.clamp.norm, self.clamp.entry
         in_one = max(one, two) * min(entry, norm) + min(one, two) * min(entry, max(0.0, norm - entry))
@@ -79,13 +77,11 @@ class _CellLaplace(ReportMechanism):
 
     @property
     def noise_variance(self) -> float:
-        """Variance of the noise of one entry."""
         alpha = float(self.alpha)
         return 2.0 * alpha / (1.0 - alpha) ** 2
 
     @cached_property
     def moments(self) -> Moments:
-        """Moments of the estimates, exact except for clipping."""
         return self.moments_at(self.noise_variance)
 
     @classmethod
@@ -101,11 +97,9 @@ class _CellLaplace(ReportMechanism):
 
     @property
     def report_bytes(self) -> int:
-        """Number of bytes of a report: two 16-bit entries per cell."""
         return 4 * self.n_cells
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """Return the private report of one user."""
         cell = self._check_cell(cell)
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
         entries = noise[0] - noise[1]
@@ -131,11 +125,9 @@ class _CellLaplace(ReportMechanism):
         return self.clamp.holds(self._entries(payloads))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Return the sums of all entries over reports, shape (2 n_cells,)."""
         return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Return True if the sums are within n times the public bounds."""
         return self.clamp.may_add_to(aggregate, n)
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:

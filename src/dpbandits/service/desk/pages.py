@@ -150,10 +150,7 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """Return a route that calls `show` after a login, and shows the login form otherwise.
-
-        If the path names no resource, or a population, `show` gets the token and respects its limits.
-        """
+        """Return a route that calls `show` after a login, and shows the login form otherwise."""
 
         def shown(request: Request) -> Response:
             cookie = self._cookie(request, "desk")
@@ -177,10 +174,7 @@ class _Desk:
         return self._service.read(lambda reads: call(reads, keys, secret, now))
 
     def _allow(self, token: Token | None) -> Token:
-        """Return the token.
-
-        Raise Problem if it is None, sends too many requests or lacks a scope of the desk.
-        """
+        """Return the token."""
         if token is None:
             raise Problem("no-token", "This token is invalid, has ended, or was withdrawn.")
         self._door.slow_down(token.id)
@@ -208,7 +202,6 @@ class _Desk:
         return answer
 
     def log_out(self, request: Request) -> Response:
-        """End the session at all workers."""
         _refuse_other_sites(request)
         cookie, keys, now = self._cookie(request, "desk"), self._service.keys, self._service.now()
         self._service.writer.submit(lambda writes: end_session(writes, keys, cookie, now)).result()
@@ -237,14 +230,12 @@ class _Desk:
         return answer
 
     def page(self, template: str, status: int = 200, **told: Any) -> Response:
-        """Return the page that a template gives with these values."""
         text = self._templates.get_template(template).render(version=__version__, **told)
         return Response(text, status_code=status, media_type="text/html")
 
     # -- pages -------------------------------------------------------------------------------------
 
     def overview(self, token: Token) -> Response:
-        """Show the populations with their remaining budgets, and the policies with their releases."""
         found, reach = self._service.read(policies.all_described), token.limits.reach
         return self.page(
             "overview.html",
@@ -255,7 +246,6 @@ class _Desk:
         )
 
     def population(self, population: str, token: Token) -> Response:
-        """Show a population: its remaining budget, and the charges within the token's limits."""
         if population not in self._service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
         charged = [row for row in self._charged(token.limits) if row.population == population]
@@ -266,7 +256,6 @@ class _Desk:
         return self.page("population.html", **told)
 
     def policy(self, policy: str) -> Response:
-        """Show a policy: its guarantee, its releases, and when the next release is due."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None
@@ -292,14 +281,12 @@ class _Desk:
         )
 
     def statement(self, policy: str) -> Response:
-        """Show the statement of a policy, to be printed and signed."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         found = self._service.guarantee(policy)
         promised = Guarantee.from_json(found["guarantee"])
         return self._stated(kept.name, kept.population, kept.made_at, promised)
 
     def local(self, survey: str, across: str = "0", up: str = "1") -> Response:
-        """Show a local policy: the arms that devices choose, as a map over two columns."""
         _, name, population, text, made_at = self._survey(survey)
         contract = read_spec(text)
         readout = isinstance(contract, ReadoutSpec)
@@ -337,7 +324,6 @@ class _Desk:
             return None
 
     def local_statement(self, survey: str) -> Response:
-        """Show the statement of a local policy, to be printed and signed."""
         _, name, population, text, made_at = self._survey(survey)
         promised = read_spec(text).statement()
         return self._stated(name, population, made_at, promised)
@@ -361,11 +347,9 @@ class _Desk:
         )
 
     def ledger(self, token: Token) -> Response:
-        """Show all charges within the token's limits."""
         return self.page("ledger.html", charged=self._charged(token.limits))
 
     def ledger_csv(self, token: Token) -> Response:
-        """Return the charges within the token's limits as CSV."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\r\n")
         charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged(token.limits)]
@@ -374,13 +358,11 @@ class _Desk:
         return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
 
     def ledger_json(self, token: Token) -> Response:
-        """Return the charges and the populations' balances as JSON, within the token's limits."""
         charges = [row.exported() for row in self._charged(token.limits)]
         told = {"populations": self._balances(token.limits), "charges": charges}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
 
     def events(self, token: Token) -> Response:
-        """Show the latest events to an admin without limits."""
         if "admin" not in token.scopes or token.limits != UNLIMITED:
             raise Problem("out-of-scope", "Events need a token with the scope admin and without limits.")
         query = "SELECT e.at, e.what, e.subject, e.told, e.token, t.label FROM events e "
@@ -402,10 +384,7 @@ class _Desk:
         return {"name": name, "closed": closed is not None, **balance}
 
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int | None, tuple[int, ...]]:
-        """Return the number of rounds, and the round numbers of the releases.
-
-        They are None and () in a read-only copy.
-        """
+        """Return the number of rounds, and the round numbers of the releases."""
         row = writes.one("SELECT asked FROM progress WHERE policy = ?", kept.id)
         if row is None:
             return None, ()
@@ -485,7 +464,6 @@ def _place(text: str) -> int:
 
 
 def _field(body: bytes, name: str) -> str:
-    """Return the value of a field of a submitted form; empty if it is missing."""
     try:
         found = parse_qs(body[:_MOST_FORM].decode("ascii"), max_num_fields=10)
     except ValueError:
@@ -507,11 +485,9 @@ def _time(seconds: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a number as a text with four significant digits; None stands for an unknown number."""
     return "unknown" if value is None else f"{float(value):.4g}"
 
 
 def _interval(ends: Sequence[float | None]) -> str:
-    """Return an interval as a text; None stands for an infinite end."""
     low, high = ("no bound" if one is None else f"{one:+.3g}" for one in ends)
     return f"{low} to {high}"

@@ -163,10 +163,7 @@ def columns_of(spec: "Spec") -> list[dict[str, Any]]:
 
 
 def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntArray:
-    """Return the arms (n,) at points (n, dim) of the unit cube.
-
-    If devices sample, it is the most probable arm.
-    """
+    """Return the arms (n,) at points (n, dim) of the unit cube."""
     arms = published.arms if published.weights is None else published.weights.argmax(axis=1)
     if arms is None:  # `check` has refused it before
         raise ValueError("nothing is published")
@@ -225,10 +222,7 @@ def _places(spec: "Spec", columns: list[dict[str, Any]], column: int) -> int:
 
 
 def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tuple[int, int]]:
-    """Return (first, end) of every run of equal cells.
-
-    `changes` is True where a value differs from the one before.
-    """
+    """Return (first, end) of every run of equal cells."""
     ends = [*(np.flatnonzero(changes) + 1).tolist(), len(changes) + 1]
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
