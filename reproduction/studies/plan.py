@@ -43,6 +43,7 @@ give them to about a tenth; more runs judge intervals more fairly. The constants
 import argparse
 import importlib.util
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,12 +56,11 @@ from dpbandits.errors import DPBanditsError
 from dpbandits.lab.comparing import RIVALS, Trial
 from dpbandits.lab.evaluation import share_kept
 from dpbandits.lab.planning import Facts, plan
-from dpbandits.lab.planning.planner import PlannedCell, references
+from dpbandits.lab.planning.planner import DEFAULT_TRUSTS, TRUSTS, PlannedCell, references
 from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds import TableBandit, table_from_toml
 
 TARGET = 0.9
-TRUSTS = ("central", "local")
 MOST_EPSILON = 10.0
 MOST_PEOPLE = 20_000
 DELTA = 1e-6
@@ -145,9 +145,19 @@ class Held:
             horizon=people,
         )
 
-    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int, *, told: str = SAID[-1]) -> Any:
+    def planned(
+        self,
+        seconds: float,
+        worlds: int,
+        cache: Path,
+        jobs: int,
+        *,
+        told: str = SAID[-1],
+        trusts: Sequence[str] = DEFAULT_TRUSTS,
+    ) -> Any:
         """The plan, from what is public alone; of what is said of arms as much as `told`."""
         how: dict[str, Any] = {
+            "trusts": trusts,
             "target": TARGET,
             "epsilon": MOST_EPSILON,
             "seconds": seconds or None,
@@ -192,6 +202,7 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=12, help="simulated for a plan, at most")
     parser.add_argument("--most-people", type=int, default=MOST_PEOPLE, help="of a table that are to come")
     parser.add_argument("--told", choices=SAID, default=SAID[-1], help="of arms, where it is said")
+    parser.add_argument("--trust", action="append", choices=TRUSTS, help="repeatable")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", action="append", help="names of worlds")
     parser.add_argument("--out", type=Path, required=True)
@@ -207,7 +218,8 @@ def main() -> None:
         if options.only and path.stem not in options.only:
             continue
         try:
-            found = held.planned(options.seconds, options.worlds, records, options.jobs, told=options.told)
+            how = {"told": options.told, "trusts": options.trust or DEFAULT_TRUSTS}
+            found = held.planned(options.seconds, options.worlds, records, options.jobs, **how)
             rows, said = truth(held, found, seeds, records, options.jobs)
         except WRONG as error:
             failed.append({"world": path.stem, "error": f"{type(error).__name__}: {error}"})
@@ -277,7 +289,7 @@ def truth(held: Held, found: Any, seeds: range, records: Path, jobs: int) -> tup
             {**label, **planned, "true": share.share, "true_error": share.standard_error, "covered": covered}
         )
     answers = []
-    for trust in TRUSTS:
+    for trust in found.answers:
         answer = found.answers[trust]
         curve = sorted(
             (epsilon, true(policy, epsilon, people).share)

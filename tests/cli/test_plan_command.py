@@ -99,6 +99,7 @@ def test_a_holdout_is_planned_without_a_file():
         (["--holdout", 0.1, "--rate", 0.01], "users"),
         (["--half-width", 0.1, "--users", 500], "rate"),
         (["--holdout", 0.9, "--rate", 0.01, "--users", 500], "share"),
+        (["--holdout", 0.1, "--rate", 0.01, "--users", 500, "--trust", "distributed"], "trust"),
     ],
 )
 def test_what_a_holdout_lacks_is_named(arguments, said):

@@ -83,8 +83,8 @@ def test_compare_knows_the_distributed_trust_model():
             seed=seed,
         )
 
-    found = dpb.lab.compare({"halves": make}, ["DistributedSpec", "uniform"], promises=(8.0,), reps=1)
-    rows = found.means()
-    assert {row["trust"] for row in rows} == {"distributed", "none"}
+    policies = ["GPBandit", "DistributedSpec", "Spec", "uniform"]
+    rows = dpb.lab.compare({"halves": make}, policies, promises=(8.0,), reps=1).means()
+    assert [row["trust"] for row in rows] == ["central", "distributed", "local", "none"]
     earned = {row["policy"]: row["reward"] for row in rows}
     assert earned["DistributedSpec"] > earned["uniform"] + 0.1

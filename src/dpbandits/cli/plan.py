@@ -74,7 +74,11 @@ def plan(
         ),
     ] = None,
     trust: Annotated[
-        list[str] | None, Option(help="Trust model: central or local. Repeatable. Default: both.")
+        list[str] | None,
+        Option(
+            help="Trust model: central, local or distributed (two aggregators, experimental). Repeatable. "
+            "Default: central and local."
+        ),
     ] = None,
     public: Annotated[
         bool,
@@ -137,6 +141,10 @@ def plan(
     --promise: dpbandits plan --holdout .1 --looks 4 --rate .01 --users 100000
     """
     if holdout is not None or half_width is not None:
+        if trust not in (None, ["central"]):
+            raise InvalidParameter(
+                "trust: --holdout and --half-width plan an interval of a central policy: leave out --trust"
+            )
         _plan_readout(
             users=users,
             half_width=half_width,

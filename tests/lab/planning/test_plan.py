@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.distributed import DistributedSpec
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import Facts, plan
+from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.planning.answers import (
     OF_FACTS,
     OF_RATES,
@@ -172,6 +174,61 @@ def test_a_public_table_is_resampled():
     found = plan(users=150, table=table, public=True, worlds=2, seconds=None, trusts=["central"], epsilon=1)
     assert len(found.answers["central"].along_epsilon.places) == 3
     assert "150 people" in str(found)
+
+
+def halves(seed, people):
+    """Young people take `mail` with probability .9 and others with .2, and `call` the other way round."""
+    rng = np.random.default_rng(seed)
+    ages = rng.uniform(18, 90, people)
+    means = np.where(ages < 50, 0.9, 0.2)[:, None] * [1, -1] + [0, 1.1]
+    return dpb.lab.worlds.TableBandit.from_rewards(
+        {"age": ages},
+        schema=PEOPLE,
+        rewards=(rng.random((people, 2)) < means).astype(float),
+        arms=["mail", "call"],
+        reward_range=(0, 1),
+        seed=seed,
+        horizon=people,
+    )
+
+
+@pytest.mark.slow
+def test_the_forecast_for_two_aggregators_holds_for_the_next_people_of_a_measured_world():
+    """The plan sees a public table; the truth comes from other people, by the simulation of whole crowds."""
+    found = plan(users=400, table=halves(0, 2000), public=True, worlds=8, epsilon=5, trusts=["distributed"])
+    rewards = []
+    for seed in range(1_000_000, 1_000_020):
+        world = halves(seed, 400)
+        known = {"contexts": world.schema, "arms": world.arms.labels, "reward_range": world.reward_range}
+        spec = DistributedSpec(**known, privacy=dpb.DistributedDP(epsilon=5), horizon=400, seed=seed)
+        rewards.append(simulate_distributed(spec, world, n_users=400, seed=seed).average_reward)
+    # the policy without privacy earns less than .9, and random choice .55, so that these bound the share
+    at = found.answers["distributed"].along_epsilon.at(5.0)
+    assert at["low"] <= (np.mean(rewards) - 0.55) / 0.35 <= at["high"]
+    assert at["high"] - at["low"] < 0.5
+
+
+def test_two_aggregators_are_planned_beside_the_others_with_the_noise_of_a_cell():
+    found = small(users=100, trusts=["distributed", "central"], effect=0)
+    assert list(found.answers) == ["distributed", "central"]
+    spec = DistributedSpec(
+        contexts=PEOPLE, arms=["mail", "call"], privacy=dpb.DistributedDP(epsilon=1), horizon=100
+    )
+    told = found.to_dict()["answers"]
+    assert told["distributed"]["cells"] == spec.grid.size == 16
+    # four independent draws of discrete Laplace noise with scale 2, up to the discreteness
+    assert told["distributed"]["cell_noise"] == pytest.approx((4 * 2 * 2**2) ** 0.5, rel=0.02)
+    assert "cells" not in told["central"]
+    short = {"users": 120, "seconds": 0, "target": 0.01, "certainty": 0.6}
+    found = small(**short, epsilon=10, trusts=["distributed"])
+    assert found.settings("distributed").startswith("distributed.DistributedSpec(privacy=DistributedDP(")
+    assert "16 cells" in str(found)
+
+
+def test_columns_that_two_aggregators_have_no_cells_for_are_refused_before_a_world_is_drawn():
+    many = dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(30)})
+    with pytest.raises(InvalidParameter, match="more than 300 cells"):
+        plan(contexts=many, arms=range(100), effect=0.1, users=1_000_000, trusts=["central", "distributed"])
 
 
 @pytest.mark.slow

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dpbandits.distributed import DistributedSpec
 from dpbandits.lab.planning.answers import LEVEL, Curve
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.lab.worlds import TableBandit
+from dpbandits.privacy.definitions import DistributedDP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PrivacyPlan", "TrustAnswer"]
+__all__ = ["PrivacyPlan", "TrustAnswer", "reported_cells"]
 
 BANNER = "Simulated from public facts: nobody was asked, and nothing here is a release."
 """Text that is shown with every plan."""
@@ -30,6 +32,8 @@ _CODE = {
     "...)",
     "PrivateRidge": "lab.baselines.PrivateRidge(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), ...)",
     "CellHistogram": "lab.baselines.CellHistogram(privacy=JointDP(epsilon={epsilon:g}), ...)",
+    "DistributedSpec": "distributed.DistributedSpec(privacy=DistributedDP(epsilon={epsilon:g}), "
+    "horizon={users}, ...)",
     "Spec": "local.Spec(privacy=LocalDP(epsilon={epsilon:g}), ...)",
     "Spec smooth": 'local.Spec(privacy=LocalDP(epsilon={epsilon:g}), learner="smooth", ...)',
 }
@@ -154,6 +158,13 @@ class PrivacyPlan:
         else:
             better = f"decisions are better than the best fixed arm after {answer.better_after:,} people"
         lines.append(f"at epsilon {answer.better_at:g} {better}")
+        if answer.trust == "distributed":
+            said = reported_cells(self.source, users=self.users, epsilon=self.promise)
+            lines.append(
+                f"at epsilon {self.promise:g} there are {said['cells']} cells of contexts, and the noise in "
+                "a cell's successes minus failures has standard deviation "
+                f"{said['cell_noise']:.1f} a version"
+            )
         return lines
 
     def settings(self, trust: str) -> str | None:
@@ -196,12 +207,15 @@ class PrivacyPlan:
             "level": LEVEL,
             "worlds": self.worlds,
             "preliminary": self.preliminary,
-            "answers": {
-                trust: {**answer.to_dict(), "take": self.settings(trust)}
-                for trust, answer in self.answers.items()
-            },
+            "answers": {trust: self._told(trust) for trust in self.answers},
             "rows": self.to_rows(),
         }
+
+    def _told(self, trust: str) -> dict[str, Any]:
+        told = {**self.answers[trust].to_dict(), "take": self.settings(trust)}
+        if trust == "distributed":
+            told |= reported_cells(self.source, users=self.users, epsilon=self.promise)
+        return told
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON."""
@@ -212,6 +226,24 @@ class PrivacyPlan:
         from dpbandits.lab.planning.pictures import plan_picture
 
         return plan_picture(self.to_dict())
+
+
+def reported_cells(source: Facts | TableBandit, *, users: int, epsilon: float) -> dict[str, float]:
+    """Return the number of cells of contexts that two aggregators have, and the noise of a cell.
+
+    `cell_noise` is the standard deviation of the noise in a cell's successes minus failures, in reports. It
+    is that of one version, from both aggregators.
+
+    Raises:
+        InvalidParameter: The columns need more cells than there may be.
+    """
+    spec = DistributedSpec(
+        contexts=source.contexts if isinstance(source, Facts) else source.schema,
+        arms=tuple(source.arms) if isinstance(source, Facts) else source.arms.labels,
+        privacy=DistributedDP(epsilon=epsilon),
+        horizon=users,
+    )
+    return {"cells": spec.grid.size, "cell_noise": math.sqrt(2.0 * spec.histogram.noise_variance)}
 
 
 def _up(epsilon: float) -> float:

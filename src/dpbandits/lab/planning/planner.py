@@ -39,19 +39,26 @@ from dpbandits.lab.planning.answers import (
 )
 from dpbandits.lab.planning.believed import Between
 from dpbandits.lab.planning.facts import NO_ACTIONS, Facts
-from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
+from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer, reported_cells
 from dpbandits.lab.study import KeptRecords, Record, run_cells
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 
 __all__ = ["PlannedCell", "apart_of", "plan", "references"]
 
-TRUSTS = ("central", "local")
+TRUSTS = ("central", "local", "distributed")
+DEFAULT_TRUSTS = TRUSTS[:2]
+"""Trust models of a plan that names none: without the experimental one."""
 
-CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
+CANDIDATES = {
+    "central": ("GPBandit", "PrivateRidge", "CellHistogram"),
+    "local": ("Spec", "Spec smooth"),
+    "distributed": ("DistributedSpec",),
+}
 """Candidate policies of each trust model. The plan uses the one that earns most in the first worlds."""
 
-EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
+_FROM_A_TENTH = (0.1, 0.3, 1.0, 3.0, 10.0)
+EPSILONS = {"central": _FROM_A_TENTH, "local": (1.0, 3.0, 10.0), "distributed": _FROM_A_TENTH}
 """Epsilons that are simulated for each trust model, as far as they may be promised."""
 
 PARTS = (10, 3, 1)
@@ -124,7 +131,7 @@ def plan(
     epsilon: float = 10.0,
     promise: float = 1.0,
     delta: float = 1e-6,
-    trusts: Sequence[str] = TRUSTS,
+    trusts: Sequence[str] = DEFAULT_TRUSTS,
     seconds: float | None = 60.0,
     worlds: int = MOST,
     jobs: int = 1,
@@ -148,8 +155,8 @@ def plan(
         epsilon: Largest epsilon that may be promised.
         promise: Epsilon for which the number of users is computed; at most `epsilon`.
         delta: Probability with which a central guarantee may fail.
-        trusts: "central", "local" or both. The outsourced trust model optimises over a table's rows and gives
-            nobody an arm, so it has no retained uplift.
+        trusts: Some of "central", "local" and "distributed" (two aggregators, experimental). The outsourced
+            trust model optimises over a table's rows and gives nobody an arm, so it has no retained uplift.
         seconds: Time after which no further worlds are begun; None continues until the means are precise.
         worlds: Largest number of worlds.
         jobs: Number of processes; -1 for all cores.
@@ -161,8 +168,9 @@ def plan(
         The last `PrivacyPlan`. For the same number of worlds it is the same on every machine.
 
     Raises:
-        InvalidParameter: Numbers are out of range, facts are missing, the table is not declared public, or
-            there are actions, for which no plan is made.
+        InvalidParameter: Numbers are out of range, facts are missing, the table is not declared public,
+            there are actions, for which no plan is made, or the columns need more cells than two aggregators
+            may have.
         MissingExtra: joblib is not installed and jobs is not 1.
 
     Example:
@@ -191,6 +199,8 @@ def plan(
     )
     if not planner.trusts or not (seconds is None or seconds >= 0):
         raise InvalidParameter("trusts, seconds: expected at least one trust model, and seconds >= 0")
+    if "distributed" in planner.trusts:  # raise here, and not in the first simulated world
+        reported_cells(planner.source, users=users, epsilon=planner.promise)
     return planner.answer(
         seed=seed,
         most=_checks.integer(worlds, name="worlds", minimum=2),
