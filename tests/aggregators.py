@@ -10,17 +10,26 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpbandits.distributed import DapCollector, DapTask, DistributedSpec
 from dpbandits.distributed.dap import DURATION
 
 AGGREGATORS, NODE = Path(__file__).resolve().parent / "distributed" / "aggregators", shutil.which("node")
-needs_packages = pytest.mark.skipif(
-    NODE is None or not (AGGREGATORS / "node_modules").exists(),
-    reason="`npm ci` in tests/distributed/aggregators installs what this needs",
-)
+JS = Path(__file__).resolve().parents[1] / "js"
+INSTALLED = NODE is not None and (AGGREGATORS / "node_modules").exists()
+HOW = "`npm ci` in tests/distributed/aggregators installs what this needs, for Node 20 or newer"
+
+
+def bundle() -> bytes:
+    """Return the code of a page, one minified module: `js/src/distributed.js` with `@divviup/dap`."""
+    program, script = AGGREGATORS / "node_modules" / ".bin" / "esbuild", JS / "src" / "distributed.js"
+    options = ["--bundle", "--minify", "--format=esm", "--target=es2022", "--main-fields=module,main"]
+    # Node's crypto is a fallback that browsers never load
+    command = [str(program), str(script), *options, "--external:crypto"]
+    there = os.environ | {"NODE_PATH": str(AGGREGATORS / "node_modules")}
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=there)
+    return done.stdout
 
 
 def text(value: bytes) -> str:
@@ -55,11 +64,11 @@ class Pair:
 
     def start(self, role: str) -> None:
         """Start an aggregator on its database, and on its earlier port if it had one."""
-        task, own = self.tasks[0], self.keys[role]
-        earlier = self.addresses.get(role, "http://127.0.0.1:0/")
-        tasks = zip(self.tasks, self.tokens_of_tasks, strict=True)
+        own, earlier = self.keys[role], self.addresses.get(role, "http://127.0.0.1:0/")
         config = {
             "role": role,
+            "spec": self.spec.to_json(),
+            "exact": self.exact,
             "port": int(earlier.rstrip("/").rsplit(":", 1)[1]),
             "database": str(self.folder / f"{role}.db"),
             "helper": self.addresses.get("helper"),
@@ -67,22 +76,19 @@ class Pair:
             "privateKey": text(own.private_bytes_raw()),
             "publicKey": text(own.public_key().public_bytes_raw()),
             "collectorKey": text(self.key.public_key().public_bytes_raw()),
-            "length": task.length,
-            "chunk": task.chunk,
-            "minBatch": task.min_batch,
-            "rate": ["100", "1"] if self.exact else [str(number) for number in task.rate],
-            "duration": DURATION,
-            "tasks": [{"id": one.name, "verifyKey": text(key)} for one, key in tasks],
+            "verifyKeys": [text(key) for key in self.tokens_of_tasks],
             **self.tokens,
         }
         path = self.folder / f"{role}.json"
         path.write_text(json.dumps(config))
         command = [str(NODE), "aggregator.js", str(path)]
         process = subprocess.Popen(command, cwd=AGGREGATORS, stdout=subprocess.PIPE, text=True)
-        self.running[role] = process
         assert process.stdout is not None
         said = process.stdout.readline()
-        assert "One operator: no more than central." in said, said
+        if "One operator: no more than central." not in said:
+            process.communicate()
+            raise RuntimeError(said)
+        self.running[role] = process
         self.addresses[role] = said.split()[1]
 
     def kill(self, role: str) -> None:

@@ -15,11 +15,11 @@ const PARTS = [1, 2, 4, 8, 16];
 const GAPS = /^\s*(|<na>|n(an?|at|one|ull))\s*$/i;
 
 const isNumber = Number.isFinite; // of anything else it is false
-const isCount = (x, most) => Number.isInteger(x) && x >= 0 && x <= most;
-const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
+export const isCount = (x, most) => Number.isInteger(x) && x >= 0 && x <= most;
+export const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
 
 /** Read JSON; whatever is wrong with it is one refusal. */
-function reading(what, text, read) {
+export function reading(what, text, read) {
   try {
     return read(JSON.parse(text));
   } catch (error) {
@@ -28,7 +28,7 @@ function reading(what, text, read) {
 }
 
 /** What does not hold of what is read makes it malformed. */
-function sound(good) {
+export function sound(good) {
   if (!good) throw new TypeError();
 }
 

@@ -4,18 +4,15 @@
  * All that a device remembers is one record of a store. Every step changes it in one transaction: choosing closes
  * an earlier choice with a report of nobody; reporting charges the budget, draws the report, keeps it and forgets
  * the choice. What is drawn is sent when its deadline is there, which depends on nobody's data.
+ *
+ * Its `protocol` reads what the server publishes, draws a report and sends it: `local.js` or `distributed.js`.
  */
 import { expect } from "./refused.js";
-import { BIT, decided, grouped, pointOf, readContract, readPublished, shareOf } from "./contract.js";
+import { decided, grouped, pointOf, shareOf } from "./contract.js";
 import { hex } from "./blake2b.js";
-import { coded, joined, law } from "./law.js";
-import { WORD, below, word } from "./words.js";
 
-const FORMAT = 0xd1;
-const READOUT = 0xd3;
 const DIGITS = 30;
 const MOST_SENT = 1000;
-const SENT = /^\{"spec":(.*?),"published":(.*)\}$/s; // as the service writes it: canonical JSON has spaces there
 
 /** A number as its shortest decimals say it, in 10^-30ths: what a budget is counted in. */
 function amount(number) {
@@ -28,32 +25,16 @@ function amount(number) {
 /** What a page is told of a choice. */
 const shown = ({ id, label }) => ({ id, arm: label });
 
-/** The report of a choice: where a person's data meets randomness. All reports draw the same words first. */
-export function drawReport({ spec, digest, classes, readout }, kind, choice, share) {
-  const nonce = crypto.getRandomValues(new Uint8Array(8));
-  const { version, cell, cells, turned, silent, blind, group } = choice;
-  const numbered = new Uint8Array(Uint32Array.of(version).buffer);
-  if (readout) {
-    const one = word() < (share ?? readout.missing) * 2 ** 64; // a missing outcome counts before the noise
-    return joined([READOUT], digest, numbered, nonce, [group], law(BIT, 1, classes[0]).encode(0, one));
-  }
-  const { encode } = law(spec.mechanism, cells, classes[kind]);
-  const anywhere = Number(below(BigInt(cells)));
-  const coin = word();
-  const nobody = blind || share === null || !(cell >= 0 && cell < cells);
-  const positive = (silent || coin < (share ?? 0) * 2 ** 64) !== turned;
-  const payload = nobody ? encode(anywhere, coin < WORD / 2n) : encode(cell, positive);
-  return joined([FORMAT], digest, numbered, nonce, spec.epsilons.length ? [kind] : [], payload);
-}
-
-/** A device over a store. Build it with `openDevice`. */
+/** A device over a store. Build it with `opened`. */
 export class Device {
   #options;
+  #protocol;
   #contract;
   #published;
 
-  constructor(options) {
+  constructor(options, protocol) {
     this.#options = options;
+    this.#protocol = protocol;
   }
 
   get #kind() {
@@ -86,9 +67,8 @@ export class Device {
 
   /** Take what the server publishes now: of the contract that this account is of, and no version again. */
   async refresh() {
-    const [, spec, version] = SENT.exec(await (await this.#fetch("policy")).text()) ?? [];
-    const contract = readContract(spec);
-    const published = readPublished(version, contract);
+    const text = await (await this.#fetch("policy")).text();
+    const [contract, published] = await this.#protocol.read(text);
     expect(contract.classes[0] <= this.#options.epsilon, "epsilon", "too large");
     const budget = amount(this.#options.budget);
     expect(!contract.readout || budget <= amount(contract.classes[0]), "parameter", "budget of more than one report");
@@ -113,7 +93,7 @@ export class Device {
   /** The newest version that any tab has taken: all decide by it. */
   #newest(state) {
     expect(state.fingerprint === this.#contract.fingerprint, "cleared", "storage");
-    if (this.#published.text !== state.published) this.#published = readPublished(state.published, this.#contract);
+    if (this.#published.text !== state.published) this.#published = this.#protocol.published(state.published, this.#contract);
     return this.#published;
   }
 
@@ -129,6 +109,7 @@ export class Device {
     return this.#step((state) => {
       this.#newest(state);
       this.#afford(state, state.open ? 2n : 1n);
+      this.#protocol.allow?.(state);
       this.#close(state, null);
       const id = ++state.choices;
       const group = grouped(this.#contract);
@@ -170,8 +151,7 @@ export class Device {
         return state.reports.filter((one) => early || this.#due(one)).slice(0, MOST_SENT);
       });
       if (due.length) {
-        const body = joined(...due.flatMap(({ bytes }) => [coded(bytes.length, 65535), bytes]));
-        await this.#fetch("reports", { method: "POST", body });
+        await this.#protocol.send(due, (...all) => this.#fetch(...all), (change) => this.#step(change));
         const sent = due.map(({ bytes }) => hex(bytes));
         await this.#step((state) => {
           state.reports = state.reports?.filter(({ bytes }) => !sent.includes(hex(bytes)));
@@ -198,8 +178,7 @@ export class Device {
   }
 
   #afford(state, reports) {
-    const left = state.budget - state.spent;
-    expect(reports * amount(this.epsilon) <= left, "budget", "too small");
+    expect(reports * amount(this.epsilon) <= state.budget - state.spent, "budget", "too small");
   }
 
   #close(state, share) {
@@ -207,7 +186,7 @@ export class Device {
     if (!open) return;
     this.#afford(state, 1n);
     state.spent += amount(this.epsilon);
-    state.reports.push({ at: open.at, bytes: drawReport(this.#contract, this.#kind, open, share) });
+    state.reports.push({ at: open.at, ...this.#protocol.draw(this.#contract, this.#kind, open, share) });
     delete state.open;
   }
 }
@@ -220,25 +199,18 @@ function spelled(address) {
   return [url.origin, ...parts.map((part) => encodeURIComponent(decodeURIComponent(part)))].join("/");
 }
 
-/**
- * A device of this site's storage, which the browser is asked to keep.
- *
- * `url` is the local policy's, as https://host/v1/local/tips; `epsilon` what its owner accepts for one report,
- * `budget` for all. `account`, `store`, `locks`, `fetch` and `now` are by default the whole url and the browser's own:
- * however a page spells the url, it is one account. A query is left out.
- */
-export async function openDevice(options) {
+/** A device of this protocol, of this site's storage by default, which the browser is asked to keep. */
+export async function opened(options, protocol) {
   const url = spelled(options.url);
   if (!options.store) globalThis.navigator?.storage?.persist?.().catch(() => {}); // a page may go on without it
-  const device = new Device({
+  const own = {
     account: url,
     store: options.store ?? indexedStore(),
     locks: globalThis.navigator?.locks,
     fetch: (...all) => fetch(...all),
     now: () => Date.now(),
-    ...options,
-    url,
-  });
+  };
+  const device = new Device({ ...own, ...options, url }, protocol);
   await device.refresh();
   return device;
 }

@@ -1,3 +1,4 @@
 /** Locally private decisions in a browser: choose by what a server publishes, report privately. */
-export { indexedStore, openDevice } from "./device.js";
+export { indexedStore } from "./device.js";
+export { openDevice } from "./local.js";
 export { Refused } from "./refused.js";

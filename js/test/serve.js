@@ -7,7 +7,8 @@ import { webcrypto } from "node:crypto";
 import "../src/mechanisms.js";
 import { blake2b, hex } from "../src/blake2b.js";
 import { decided, grouped, pointOf, readContract, readPublished, shareOf } from "../src/contract.js";
-import { drawReport } from "../src/device.js";
+import { draw, readSpec, readVersion, taskId } from "../src/histogram.js";
+import { LOCAL } from "../src/local.js";
 import { law } from "../src/law.js";
 import { decide, read } from "../src/decide.js";
 
@@ -42,8 +43,22 @@ const ANSWERS = {
     const kind = epsilon === undefined ? contract.classes.length - 1 : contract.classes.indexOf(epsilon);
     return given(random, () => {
       const choice = decided(contract, version, pointOf(contract, context), available, grouped(contract));
-      return { arm: choice.label, report: drawReport(contract, kind, choice, shareOf(contract, reward)) };
+      return { arm: choice.label, report: LOCAL.draw(contract, kind, choice, shareOf(contract, reward)).bytes };
     });
+  },
+  /** Arm and bucket of a choice with two aggregators. */
+  bucket({ spec, published, context, reward, available, random }) {
+    const contract = readSpec(spec);
+    const version = readVersion(published, contract);
+    return given(random, () => {
+      const choice = decided(contract, version, pointOf(contract, context), available);
+      return { arm: choice.label, bucket: draw(contract, 0, choice, shareOf(contract, reward)).bucket };
+    });
+  },
+  /** What follows from a spec of two aggregators. */
+  async task({ spec, version }) {
+    const { length, chunk, minBatch, versions, epsilon, reports, ...contract } = readSpec(spec);
+    return { length, chunk, minBatch, versions, epsilon, reports, id: await taskId(contract, version) };
   },
   /** Fingerprint of a contract, and how many parts and cells it has. */
   contract({ spec }) {
@@ -72,7 +87,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
     const { what, ...asked } = JSON.parse(line);
-    answer = ANSWERS[what](asked);
+    answer = await ANSWERS[what](asked);
   } catch (error) {
     answer = { refused: error.code ?? error.name, message: error.message };
   }

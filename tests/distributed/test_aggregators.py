@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from aggregators import AGGREGATORS, NODE, Pair, acknowledged, needs_packages
+from aggregators import AGGREGATORS, HOW, INSTALLED, NODE, Pair, acknowledged
 from browsing import CHROMIUM
-from dpbandits.distributed import Collector, DistributedSpec, DistributedTuning
+from dpbandits.distributed import Collector, DapTask, DistributedSpec, DistributedTuning
 from dpbandits.errors import ProtocolError, ServiceUnavailable
 
-pytestmark = needs_packages
+pytestmark = pytest.mark.skipif(not INSTALLED, reason=HOW)
 
 SPEC = DistributedSpec(
     contexts=dpb.Schema(x=dpb.Range(0, 1)),
@@ -138,7 +138,12 @@ def test_a_forged_report_is_not_counted_and_stops_no_other(tmp_path):
             timeout=60,
             check=True,
         )
-        assert json.loads(done.stdout) == {"forged": [201, 201, 201], "twice": [201, 201], "other": 400}
+        assert json.loads(done.stdout) == {
+            "forged": [201, 201, 201],
+            "twice": [201, 201],
+            "other": 400,
+            "late": 400,
+        }
         pair.send(0, [8] * 5)
         found = pair.collector().collect(0, wait=20)
         assert (found.reports, found.sums.tolist()) == (6, [0, 1, 0, 0, 0, 0, 0, 0, 5])
@@ -148,6 +153,32 @@ def test_a_forged_report_is_not_counted_and_stops_no_other(tmp_path):
                 urllib.request.urlopen(asked, timeout=10)  # noqa: S310
             refused.value.close()
             assert refused.value.code in (403, 404)
+
+
+def test_a_second_process_on_one_database_is_refused(tmp_path):
+    with Pair(SPEC, tmp_path) as pair:
+        for role in ("leader", "helper"):
+            first = pair.running[role]
+            with pytest.raises(RuntimeError, match="Another process runs on this database"):
+                pair.start(role)
+            assert pair.running[role] is first
+            assert first.poll() is None
+
+
+def test_noise_follows_from_the_spec_as_in_python():
+    promises = [
+        dpb.DistributedDP(epsilon=e, reports_per_user=k) for e, k in ((1, 1), (0.1, 3), (7.5, 2), (3, 7))
+    ]
+    tasks = [DapTask.of(replace(SPEC, privacy=one), 0) for one in promises]
+    given = json.dumps([[one.epsilon, one.reports_per_user] for one in promises])
+    script = "import { rateOf } from './noise.js';" + (
+        f"console.log(JSON.stringify({given}.map((one) => rateOf(...one).map(String))))"
+    )
+    command = [str(NODE), "--input-type=module", "--eval", script]
+    done = subprocess.run(command, cwd=AGGREGATORS, capture_output=True, timeout=60, check=True)
+    found = [[int(number) for number in rate] for rate in json.loads(done.stdout)]
+    assert found == [list(one.rate) for one in tasks]
+    assert len({one.id for one in tasks}) == 4  # and so does the task, which devices derive too
 
 
 def test_the_noise_of_an_aggregator_has_the_exact_law():

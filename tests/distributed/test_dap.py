@@ -2,15 +2,25 @@
 
 import json
 import subprocess
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 import pytest
 
 import dpbandits as dpb
-from aggregators import AGGREGATORS, NODE, needs_packages
-from dpbandits.distributed import DapCollector, DapTask, DistributedSpec, DistributedTuning, IdealAggregation
+from aggregators import AGGREGATORS, HOW, INSTALLED, NODE
+from dpbandits.distributed import (
+    Collector,
+    DapCollector,
+    DapTask,
+    DistributedSpec,
+    DistributedTuning,
+    IdealAggregation,
+)
 from dpbandits.distributed.dap import MODULUS, decode_sums, open_sealed
-from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
 
 FOUND = json.loads((AGGREGATORS.parent / "dap-09.json").read_text())
 SPEC = DistributedSpec(
@@ -104,6 +114,60 @@ def test_a_recorded_report_opens_with_an_aggregators_key(role, share):
     assert len(plain) == 2 + 4 + len(recorded)
 
 
+def test_the_id_of_a_task_depends_on_everything_that_noise_and_batches_depend_on():
+    others = [
+        replace(SPEC, privacy=dpb.DistributedDP(epsilon=2)),
+        replace(SPEC, privacy=dpb.DistributedDP(epsilon=1, reports_per_user=2)),
+        replace(SPEC, tuning=DistributedTuning(cells=4, min_batch=2)),
+        replace(SPEC, seed=1),
+    ]
+    assert len({DapTask.of(spec, 0).id for spec in (SPEC, *others)}) == 5
+
+
+def test_the_token_goes_to_the_leader_of_this_machine_and_to_no_proxy(monkeypatch):
+    asked = []
+
+    class Leader(BaseHTTPRequestHandler):
+        def do_PUT(self):
+            asked.append(self.path)
+            self.send_response(403)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Requests are not logged."""
+
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody listens there
+    with HTTPServer(("127.0.0.1", 0), Leader) as leader:
+        threading.Thread(target=leader.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(ProtocolError, match="status 403"):
+                collector(leader=f"HTTP://localhost:{leader.server_port}").collect(0, wait=1)
+        finally:
+            leader.shutdown()
+    assert asked == [f"/tasks/{DapTask.of(SPEC, 0).name}/collection_jobs/{asked[0].rsplit('/', 1)[1]}"]
+
+
+def test_pages_fetch_the_spec_a_version_and_both_addresses():
+    published = Collector(SPEC).publish()
+    told = json.loads(collector().policy(published, helper="https://helper.example"))
+    assert DistributedSpec.from_json(json.dumps(told["spec"], sort_keys=True)) == SPEC
+    assert told["published"]["version"] == 0
+    assert (told["leader"], told["helper"]) == ("https://leader.example/", "https://helper.example/")
+    for wrong in (
+        "http://helper.example",
+        "helper",
+        'https://helper.example/"',
+        "https://me:pw@helper.example",
+    ):
+        with pytest.raises(InvalidParameter, match="helper"):
+            collector().policy(published, helper=wrong)
+    other = replace(SPEC, seed=1, tuning=DistributedTuning(cells=2))
+    with pytest.raises(IncompatibleState):
+        collector().policy(Collector(other).publish(), helper="https://helper.example")
+
+
 def test_an_independent_library_encrypts_what_is_opened():
     hpke = pytest.importorskip("cryptography.hazmat.primitives.hpke")
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -121,6 +185,7 @@ def test_an_independent_library_encrypts_what_is_opened():
         {"leader": "http://leader.example"},
         {"leader": "leader"},
         {"leader": "https://[leader"},
+        {"leader": "https://me:pw@leader.example"},
         {"token": "two\nlines"},
         {"private_key": bytes(31)},
         {"private_key": "text"},
@@ -132,7 +197,7 @@ def test_what_a_collector_refuses(wrong):
     assert "secret" not in repr(collector())
 
 
-@needs_packages
+@pytest.mark.skipif(not INSTALLED, reason=HOW)
 def test_node_makes_the_recorded_messages_again():
     """Random bytes fix the messages of VDAF-08: the unmodified package makes each of them again."""
     task = DapTask.of(SPEC, 0).id.hex()

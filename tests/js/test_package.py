@@ -17,9 +17,9 @@ needs_modules = pytest.mark.skipif(
 
 @needs_modules
 def test_its_own_tests_pass() -> None:
-    done = run("--test", "test/device.test.js", FAST_CHECK_RUNS="200")
+    done = run("--test", "test/device.test.js", "test/distributed.test.js", FAST_CHECK_RUNS="200")
     assert "fail 0" in done.stdout
-    assert int(re.findall(r"pass (\d+)", done.stdout)[-1]) >= 8
+    assert int(re.findall(r"pass (\d+)", done.stdout)[-1]) >= 16
 
 
 @needs_modules
@@ -31,19 +31,22 @@ def test_it_is_small() -> None:
 
 def test_it_depends_on_nothing_and_draws_from_one_source() -> None:
     package = json.loads((JS / "package.json").read_text())
-    assert not package.keys() & {"dependencies", "peerDependencies", "optionalDependencies"}
+    assert not package.keys() & {"dependencies", "optionalDependencies"}
+    # what a page of two aggregators installs beside it, and no other page
+    assert package["peerDependencies"] == {"@divviup/dap": "0.9.1"}
+    assert package["peerDependenciesMeta"] == {"@divviup/dap": {"optional": True}}
     assert {path.stem for path in SOURCES} >= {"index", "device", "contract", "law", "words", "mechanisms"}
     for path in SOURCES:
         text = path.read_text()
         assert "Math.random" not in text, path
         assert all(name.startswith("./") for name in re.findall(r'from "(.+?)"', text)), path
-        drawn = path.stem in ("words", "device")  # words, and the nonce
+        drawn = path.stem in ("words", "local")  # words, and the nonce
         assert ("getRandomValues" in text) == drawn, path
 
 
 @needs_node
 def test_types_name_what_is_exported() -> None:
-    for name in ("index", "statement", "decide"):
+    for name in ("index", "statement", "decide", "distributed"):
         script = f'console.log(JSON.stringify(Object.keys(await import("./src/{name}.js"))))'
         exported = set(json.loads(run("--input-type=module", "--eval", script).stdout))
         types = (JS / "src" / f"{name}.d.ts").read_text()

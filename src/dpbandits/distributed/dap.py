@@ -11,6 +11,7 @@ Both drafts will change before they are standards, and the standards will not un
 
 import hashlib
 import hmac
+import json
 import math
 import time
 from base64 import urlsafe_b64encode
@@ -20,7 +21,7 @@ from http.client import HTTPException
 from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from dpbandits._lazy import needing
 from dpbandits._seen import Seen, said
 from dpbandits._typing import IntArray
 from dpbandits.distributed.aggregation import Aggregate
+from dpbandits.distributed.published import PublishedCellArms
 from dpbandits.distributed.spec import MOST_REPORTS, DistributedSpec
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError, ServiceUnavailable
 
@@ -201,23 +203,32 @@ class DapCollector(Seen):
 
     def __init__(self, spec: DistributedSpec, *, leader: str, token: str, private_key: bytes) -> None:
         self.spec = an(spec, DistributedSpec, name="spec", pass_="the DistributedSpec of the devices")
-        an(leader, str, name="leader", pass_='leader="https://leader.example/"')
         an(token, str, name="token", pass_="the token that the leader knows")
         an(private_key, bytes, name="private_key", pass_="32 bytes")
-        good = False
-        with suppress(ValueError):
-            address = urlsplit(leader)
-            here = address.scheme == "http" and address.hostname in ("127.0.0.1", "::1", "localhost")
-            good = bool(address.hostname) and (here or address.scheme == "https")
-        if not good:
-            raise InvalidParameter("leader: expected an address with https, or with http on this machine")
         if not (token.isascii() and token.isprintable() and len(private_key) == _KEY):
             raise InvalidParameter(f"token, private_key: expected printable ASCII, and {_KEY} bytes")
-        self._leader, self._token, self._key = leader.rstrip("/") + "/", token, private_key
+        self._leader, self._token, self._key = _address(leader, "leader"), token, private_key
 
     def task(self, version: int) -> DapTask:
         """Return the task of a version. Raise InvalidParameter if its devices do not report."""
         return DapTask.of(self.spec, version)
+
+    def policy(self, published: PublishedCellArms, *, helper: str) -> str:
+        """Return the public text that devices in browsers fetch: spec, version, and both aggregators.
+
+        Serve it as `policy` below the `url` of the devices. The npm package `dpbandits/distributed` reads it.
+
+        Args:
+            published: The collector's present version.
+            helper: Address of the helper: https, or http on this machine.
+
+        Raises:
+            IncompatibleState: The version does not fit the spec.
+            InvalidParameter: The helper's address cannot be used.
+        """
+        told = [self.spec.to_json(), published.to_json(self.spec)]
+        told += map(json.dumps, (self._leader, _address(helper, "helper")))
+        return '{{"spec":{},"published":{},"leader":{},"helper":{}}}'.format(*told)
 
     def collect(self, version: int, *, wait: float = 60.0) -> Aggregate:
         """Return the noisy sum of a version's reports. The first call closes a batch that is large enough.
@@ -270,7 +281,9 @@ class DapCollector(Seen):
         address = self._leader + path
         asked = Request(address, data=body, method=method, headers=headers)  # noqa: S310 - checked above
         try:
-            with build_opener(_NoRedirect).open(asked, timeout=TIMEOUT) as answer:
+            # over http the leader is on this machine: a proxy of the environment would read the token
+            proxies = [ProxyHandler({})] if urlsplit(address).scheme == "http" else []
+            with build_opener(_NoRedirect, *proxies).open(asked, timeout=TIMEOUT) as answer:
                 return answer.status, answer.read(_LARGEST)
         except HTTPError as error:
             error.close()
@@ -284,6 +297,20 @@ class DapCollector(Seen):
 
     def __repr__(self) -> str:
         return said(self, epsilon=self.spec.privacy.epsilon, buckets=self.spec.length)
+
+
+def _address(given: str, name: str) -> str:
+    """Return an aggregator's address with a slash at its end. Raise InvalidParameter if it cannot be used."""
+    an(given, str, name=name, pass_=f'{name}="https://{name}.example/"')
+    with suppress(ValueError):
+        address = urlsplit(given)
+        here = address.scheme == "http" and address.hostname in ("127.0.0.1", "::1", "localhost")
+        plain = json.dumps(given) == f'"{given}"' and not (
+            address.query or address.fragment or address.username
+        )
+        if address.hostname and plain and (here or address.scheme == "https"):
+            return given.rstrip("/") + "/"
+    raise InvalidParameter(f"{name}: expected an address with https, or with http on this machine")
 
 
 def _selector() -> bytes:

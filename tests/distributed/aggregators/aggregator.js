@@ -5,6 +5,10 @@
  *
  * One operator: no more than central. Whoever runs both programs can read every report.
  *
+ * CONFIG has the text of the spec. The ids of the tasks, the buckets, the noise and the smallest batch follow from it, and
+ * devices derive the same ids from their spec: none reports where noise or batches are smaller. (`exact` is for tests.)
+ * A second process on one database is refused by a lock, which ends with its process.
+ *
  * A task is one version. Its batch is the set of all its valid reports, and is released once. What is written in one
  * transaction, so that a killed process loses nothing and releases nothing twice:
  *
@@ -21,30 +25,43 @@ import { Buffer } from "node:buffer";
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { DURATION, readSpec, taskId } from "../../../js/src/histogram.js";
 import * as messages from "./messages.js";
-import { discreteLaplace } from "./noise.js";
+import { discreteLaplace, rateOf } from "./noise.js";
 
 const { opaque, Reader, ROLE, uint } = messages;
-const STATEMENT = "One operator: no more than central. Whoever runs both aggregators can read every report. Experimental.";
 const KINDS = { report: "dap-report", keys: "dap-hpke-config-list", collection: "dap-collection" };
 const LARGEST_REPORT = 64 * 2 ** 10;
 const LARGEST_BODY = 16 * 2 ** 20;
 const JOB_SIZE = 50; // reports
 const PAUSE = 100; // milliseconds between two looks for work
 const NONE = Buffer.alloc(32);
-const ERROR = { collected: 1, replayed: 2, key: 4, decrypt: 5, proof: 6 };
+const ERROR = { collected: 1, replayed: 2, key: 4, decrypt: 5, proof: 6, early: 10 };
 
 const config = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const role = ROLE[config.role];
 const index = role - ROLE.leader;
 const [privateKey, publicKey, collectorKey] = [config.privateKey, config.publicKey, config.collectorKey].map((text) => Buffer.from(text, "base64url"));
-const [over, under] = config.rate.map(BigInt);
-const vdaf = messages.histogram(config);
+const spec = readSpec(config.spec);
+const [over, under] = config.exact ? [100n, 1n] : rateOf(spec.epsilon, spec.reports);
+const STATEMENT =
+  "One operator: no more than central. Whoever runs both aggregators can read every report. Experimental." +
+  (config.exact ? " For tests: nearly no noise." : "");
+const vdaf = messages.histogram(spec);
 const { field } = vdaf.flp;
+const names = await Promise.all(Array.from({ length: spec.versions }, (_, version) => taskId(spec, version)));
 const tasks = new Map(
-  config.tasks.map(({ id, verifyKey }) => [id, { name: id, id: Buffer.from(id, "base64url"), verifyKey: Buffer.from(verifyKey, "base64url") }]),
+  names.map((name, version) => [name, { name, id: Buffer.from(name, "base64url"), verifyKey: Buffer.from(config.verifyKeys[version], "base64url") }]),
 );
 
+const lock = new Database(`${config.database}.lock`, { timeout: 0 });
+try {
+  lock.exec("BEGIN EXCLUSIVE");
+} catch {
+  console.log("Another process runs on this database: end it first.");
+  process.exit(1);
+}
+process.on("exit", () => lock.close());
 const base = new Database(config.database);
 base.pragma("journal_mode = WAL");
 base.pragma("synchronous = FULL");
@@ -81,7 +98,7 @@ const together = (work) => base.transaction(work).immediate();
 /** Empties the write-ahead log, which keeps earlier pages, and so the exact share of a released batch. */
 const emptyLog = () => base.pragma("wal_checkpoint(TRUNCATE)");
 emptyLog(); // a process that was killed after a release did not
-for (const name of tasks.keys()) queries.begin.run(name, field.encode(Array(config.length).fill(0n)), NONE);
+for (const name of tasks.keys()) queries.begin.run(name, field.encode(Array(spec.length).fill(0n)), NONE);
 
 class Problem extends Error {
   constructor(type, status = 400) {
@@ -104,7 +121,7 @@ function addToBatch(task, accepted) {
 /**
  * Draws the noise of this aggregator and ends the batch. Call it inside a transaction. Raw data meets noise here.
  * A report adds one to one bucket, so that k reports of a user, when replaced, move all sums by at most 2 k in L1:
- * the rate, epsilon / (2 k), is the collector's, and this noise suffices alone.
+ * the rate, epsilon / (2 k), is the spec's, and this noise suffices alone.
  */
 function release(task) {
   const { share } = queries.batch.get(task.name);
@@ -115,11 +132,14 @@ function release(task) {
   if (queries.release.run(field.encode(noisy), task.name).changes !== 1) throw new Error("the batch is released");
 }
 
+/** All times begin the task's only interval; DAP's rounding of any clock gives zero. */
+const inTime = ({ metadata }) => metadata.readBigUInt64BE(16) === 0n;
+
 /** The whole time, to which all reports of a task belong: DAP's batch selector. */
 const selector = () => Buffer.concat([uint(messages.TIME_INTERVAL, 1), interval()]);
 function interval() {
   const bytes = Buffer.alloc(16);
-  bytes.writeBigUInt64BE(BigInt(config.duration), 8);
+  bytes.writeBigUInt64BE(BigInt(DURATION), 8);
   return bytes;
 }
 
@@ -135,6 +155,7 @@ async function sealedShare(task) {
 
 /** The preparation of one report at this aggregator. It fails for reports that nobody can read. */
 async function prepared(task, report, sealed) {
+  if (!inTime(report)) throw Object.assign(new Error("another time"), { dap: ERROR.early });
   if (sealed.id !== config.keyId) throw Object.assign(new Error("another key"), { dap: ERROR.key });
   const share = await messages.openInput(privateKey, task.id, role, report, sealed).catch(() => {
     throw Object.assign(new Error("not for this key"), { dap: ERROR.decrypt });
@@ -152,6 +173,7 @@ function upload(task, body) {
     throw new Problem("invalidMessage");
   }
   if (report.leader.id !== config.keyId) throw new Problem("outdatedConfig");
+  if (!inTime(report)) throw new Problem("reportTooEarly");
   together(() => {
     const before = queries.report.get(task.name, report.id);
     // a client that heard no answer sends the same bytes again; the digest of an ended report stands for its bytes
@@ -231,7 +253,7 @@ async function toHelper(method, task, path, body) {
 async function finish(task) {
   const batch = queries.batch.get(task.name);
   if (!batch.asked || batch.other || batch.problem) return;
-  if (!batch.closed && batch.reports >= config.minBatch) queries.close.run(task.name);
+  if (!batch.closed && batch.reports >= spec.minBatch) queries.close.run(task.name);
   if (!queries.batch.get(task.name).closed || queries.left.get(task.name).left) return;
   if (!batch.released) {
     together(() => release(task));
@@ -349,7 +371,7 @@ async function helperShare(task, body) {
   together(() => {
     const batch = queries.batch.get(task.name);
     if (count !== BigInt(batch.reports) || !checksum.equals(batch.checksum)) throw new Problem("batchMismatch");
-    if (batch.reports < config.minBatch) throw new Problem("invalidBatchSize");
+    if (batch.reports < spec.minBatch) throw new Problem("invalidBatchSize");
     if (!batch.released) release(task);
   });
   emptyLog();

@@ -33,7 +33,8 @@ const mean = times.reduce((sum, one) => sum + one, 0) / times.length;
 const variance = times.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (times.length - 1);
 const options = { bundle: true, minify: true, format: "esm", target: "es2022", platform: "browser", write: false };
 // Node's crypto is a fallback that browsers never load
-const entry = { entryPoints: ["sender.js"], mainFields: ["module", "main"], external: ["crypto"] };
+const device = { entryPoints: ["../../../js/src/distributed.js"], nodePaths: ["node_modules"] };
+const entry = { ...device, mainFields: ["module", "main"], external: ["crypto"] };
 const [script] = buildSync({ ...options, ...entry }).outputFiles;
 const found = { milliseconds: mean, error: Math.sqrt(variance / times.length), bytes, bundle: gzipSync(script.contents, { level: 9 }).length };
 console.log(JSON.stringify({ cells, repetitions: times.length, ...found }));

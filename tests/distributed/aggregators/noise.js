@@ -32,3 +32,13 @@ export function discreteLaplace(over, under) {
     if (size !== 0n || !negative) return negative ? -size : size;
   }
 }
+
+/** The rate of an aggregator's noise, [over, under]: the largest double below epsilon / (2 k), as in Python. */
+export function rateOf(epsilon, reports) {
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, epsilon / (2 * reports));
+  bits.setBigUint64(0, bits.getBigUint64(0) - 1n);
+  let [over, under] = [bits.getFloat64(0), 1n];
+  for (; over % 1; under *= 2n) over *= 2;
+  return [BigInt(over), under];
+}
