@@ -139,3 +139,19 @@ def people_log_tables() -> Markdown:
 
 def _way(row: Row, method: str, epsilon: float) -> Row:
     return next(way for way in row["ways"] if (way["method"], way["epsilon"]) == (method, epsilon))
+
+
+def people_needed() -> Markdown:
+    """Shares of right guesses by the number of people; see `reproduction.studies.people_needed`."""
+    names = ("private", "constant", "non-private")
+    return table(
+        ["people", "private", "best constant arm", "without privacy", "private above the constant arm"],
+        [
+            [
+                f"{row['people']:,}",
+                *(pm(row[name], row[f"{name}_error"], digits=3) for name in names),
+                pm(row["above_constant"], row["above_constant_error"], digits=3),
+            ]
+            for row in load("people-needed")
+        ],
+    )
