@@ -2,6 +2,7 @@
 
 import ast
 import compileall
+import json
 import os
 import shutil
 import subprocess
@@ -202,6 +203,26 @@ for module in pkgutil.walk_packages(dpbandits.__path__, "dpbandits."):
 
 def test_nothing_but_the_service_and_the_sqlite_ledger_needs_sqlite_or_processes() -> None:
     runs(without("sqlite3", "_multiprocessing") + WORK + "import dpbandits.audit")
+
+
+def test_a_schema_encodes_records_without_numpy() -> None:
+    """The program that the release check runs in Pyodide; there, decisions are compared too."""
+    schema = dpbandits.Schema(
+        age=dpbandits.Range(18, 90, missing=40),
+        region=dpbandits.Categories(["north", "none"], unknown="north"),
+        since=dpbandits.DateRange("2024-01-01", "2024-12-31", clip=True),
+        at=dpbandits.Cycle("week"),
+        size=dpbandits.Ordered([1, 2.5]),
+    )
+    records = [
+        {"age": "44", "region": "mars", "since": "2025-01-01", "at": "2024-05-31T17:30", "size": 2.5},
+        {"age": None, "region": None, "since": "20240229", "at": "2024-02-29T00:00:00.5Z", "size": "1e0"},
+    ]
+    points = schema.encode({name: [record[name] for record in records] for name in schema.names}).tolist()
+    read = {"schema": schema.to_config(), "records": records, "points": points}
+    cases = json.dumps({"policy": None, "cases": [], "read": read})
+    used = (Path(__file__).parent / "release" / "node" / "use.txt").read_text()
+    runs(f"{without('numpy', 'scipy')}\ncases = {cases!r}\n{used}")
 
 
 # -- names that load on first use --------------------------------------------------------------------

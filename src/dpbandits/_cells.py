@@ -14,18 +14,25 @@ A float beyond 2^53 may be an integer that a reader has rounded, so it is never 
 rounding cannot be undone: read such columns as text.
 """
 
+from __future__ import annotations
+
 import math
 import numbers
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from dpbandits._numpy import is_numpy, np
 
-from dpbandits._typing import FloatArray, IntArray
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpbandits._typing import FloatArray, IntArray
+
+    ObjectArray = NDArray[Any]  # of objects
 
 __all__ = [
     "EXACT",
@@ -38,6 +45,7 @@ __all__ = [
     "array_of",
     "as_objects",
     "cell_value",
+    "code_of",
     "codes_by_value",
     "codes_of",
     "is_missing",
@@ -45,8 +53,6 @@ __all__ = [
     "numbers_of",
     "time_in",
 ]
-
-ObjectArray = NDArray[Any]  # of objects
 
 MISSING = frozenset(
     {"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}
@@ -106,7 +112,8 @@ def _is_missing(cell: object) -> bool:
         return True
     if isinstance(cell, Decimal):
         return cell.is_nan()  # comparing a signalling NaN raises
-    return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64) and bool(cell != cell)
+    known = isinstance(cell, float) or is_numpy(cell, "floating", "datetime64", "timedelta64")
+    return known and bool(cell != cell)
 
 
 # -- numbers -----------------------------------------------------------------------------------------
@@ -120,15 +127,18 @@ def number_of(cell: object) -> float:
         [5.0, 5.0, 5.0, 1.0, 1.0, nan, inf, inf]
     """
     try:
+        if type(cell) in (float, int):
+            return float(cell)  # type: ignore[arg-type]
         if is_missing(cell):
             return math.nan
         if isinstance(cell, str | bytes):
             found = _number_in(_text(cell))
             return math.nan if found is None else math.inf if isinstance(found, str) else float(found)
-        if isinstance(cell, numbers.Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
-            return float(cell)
-        if isinstance(cell, np.ndarray) and cell.ndim == 0:
-            return number_of(cell.item())
+        if is_numpy(cell, "ndarray"):
+            return number_of(_single(cell))
+        real = isinstance(cell, numbers.Real | Decimal) or is_numpy(cell, "bool_")
+        if real and not is_numpy(cell, "timedelta64"):
+            return float(cell)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - the error of a caller's object could show its value
         return math.inf
     return math.inf
@@ -235,21 +245,24 @@ def _value_in_cell(cell: object) -> Any:
         return word if (word := text.casefold()) in SOFT else _value_in(text)
     if is_missing(cell):
         return None
-    if isinstance(cell, np.timedelta64):
+    if is_numpy(cell, "timedelta64"):
         return UNREADABLE
-    if isinstance(cell, np.bool_ | numbers.Integral):
-        return int(cell)
+    if isinstance(cell, numbers.Integral) or is_numpy(cell, "bool_"):
+        return int(cell)  # type: ignore[call-overload]
     if isinstance(cell, Decimal) and abs(cell) <= _LARGEST_DECIMAL:
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     if isinstance(cell, numbers.Real):
         return _compared(float(cell))
-    if isinstance(cell, date | np.datetime64):
+    if isinstance(cell, date) or is_numpy(cell, "datetime64"):
         return time_in(cell)
     if isinstance(cell, time):
         return cell
-    if isinstance(cell, np.ndarray) and cell.ndim == 0:
-        return _value_in_cell(cell.item())
-    return UNREADABLE
+    return _value_in_cell(_single(cell)) if is_numpy(cell, "ndarray") else UNREADABLE
+
+
+def _single(cell: Any) -> object:
+    """Return the entry of an array without axes; `UNREADABLE` for any other array."""
+    return cell.item() if cell.ndim == 0 else UNREADABLE
 
 
 def _compared(number: float) -> Any:
@@ -272,25 +285,27 @@ def _value_in(text: str) -> Any:
     return text
 
 
-def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> IntArray:
-    """Return the code of each cell's value (n,).
+def code_of(cell: object, codes: Mapping[Any, int], *, default: int = -1) -> int:
+    """Return the code of a cell's value.
 
     Args:
-        values: Cells (n,), as an array or a list.
+        cell: Cell.
         codes: Code by value, as `cell_value` gives it. The key None is a missing cell. A word of `SOFT` that
             is no key is a missing cell too.
         default: Code of a cell whose value is no key. A missing cell gets -1 if None is no key.
     """
+    value = cell_value(cell)
+    try:
+        if value in SOFT and value not in codes:
+            value = None
+        return codes.get(value, -1 if value is None else default)
+    except Exception:  # noqa: BLE001 - for example, a time whose zone fails to hash
+        return codes.get(UNREADABLE, default)
 
-    def code(cell: object) -> int:
-        value = cell_value(cell)
-        try:
-            if value in SOFT and value not in codes:
-                value = None
-            return codes.get(value, -1 if value is None else default)
-        except Exception:  # noqa: BLE001 - for example, a time whose zone fails to hash
-            return codes.get(UNREADABLE, default)
 
+def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> IntArray:
+    """Return `code_of` each of n cells in an array or a list, shape (n,)."""
+    code = partial(code_of, codes=codes, default=default)
     cells = array_of(values, flat=True)
     if cells.dtype.kind in "iufb":
         different, places = np.unique(cells, return_inverse=True)
@@ -343,8 +358,8 @@ def time_in(cell: object) -> datetime:
         return zoned if zoned.tzinfo is None else zoned.astimezone(UTC).replace(tzinfo=None)
     if isinstance(cell, date):
         return datetime(cell.year, cell.month, cell.day)  # noqa: DTZ001 - a date has no zone
-    if isinstance(cell, np.datetime64):
-        return time_in(cell.astype("datetime64[us]").item())
+    if is_numpy(cell, "datetime64"):
+        return time_in(cell.astype("datetime64[us]").item())  # type: ignore[attr-defined]
     raise TypeError
 
 

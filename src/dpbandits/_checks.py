@@ -4,6 +4,8 @@ An invalid public number raises `InvalidParameter`. Arrays of points and rewards
 one raises `InvalidData`, and the message shows no value.
 """
 
+from __future__ import annotations
+
 import math
 import numbers
 import operator
@@ -11,14 +13,16 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from datetime import date, time
-from typing import Any, TypeGuard, TypeVar
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from dpbandits._cells import EXACT, MISSING, as_objects, cell_value, is_missing, numbers_of
-from dpbandits._typing import BoolArray, FloatArray
+from dpbandits._numpy import is_numpy, np
 from dpbandits.errors import InvalidData, InvalidParameter
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpbandits._typing import BoolArray, FloatArray
 
 __all__ = [
     "LARGEST",
@@ -148,7 +152,8 @@ def probability(value: object, *, name: str) -> float:
 
 def integer(value: object, *, name: str, minimum: int = 1) -> int:
     """Return `value` as an int of at least `minimum`. Types with `__index__` are accepted, booleans not."""
-    kind = None if isinstance(value, (bool, np.bool_)) else getattr(type(value), "__index__", None)
+    boolean = isinstance(value, bool) or is_numpy(value, "bool_")
+    kind = None if boolean else getattr(type(value), "__index__", None)
     try:
         result = None if kind is None else operator.index(value)  # type: ignore[arg-type]
     except TypeError:  # for example, an array of several numbers
@@ -294,7 +299,7 @@ def person(user: object, *, name: str = "user") -> str:
         >>> person(" 007"), person(7.0), person("Ann\u200b") == person("Ann"), person("ann") == person("Ann")
         ('7', '7', True, False)
     """
-    if not isinstance(user, bool | np.bool_):
+    if not isinstance(user, bool) and not is_numpy(user, "bool_"):
         found = person_in(user)
         if found is not None:
             return found

@@ -27,8 +27,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 
-import numpy as np
-
+from dpbandits._numpy import is_numpy, np
 from dpbandits._reading import config_type, reading
 from dpbandits.errors import InvalidParameter
 
@@ -45,8 +44,8 @@ def plain(value: object) -> Any:
     """Return a parameter as JSON values: arrays and tuples as lists, configured objects as configurations."""
     if hasattr(value, "to_config"):
         return value.to_config()
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
+    if is_numpy(value, "ndarray", "generic"):
+        return value.tolist()  # type: ignore[attr-defined]
     if isinstance(value, timedelta):
         return {"seconds": value.total_seconds()}
     if isinstance(value, (tuple, list)):
@@ -132,12 +131,12 @@ class Valued(Configured):
         if type(other) is not type(self):
             return NotImplemented
         return all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+            np.array_equal(mine, theirs) if is_numpy(mine, "ndarray") else mine == theirs
             for mine, theirs in zip(_values(self), _values(other), strict=True)
         )
 
     def __hash__(self) -> int:
-        return hash((type(self), *(v.tobytes() if isinstance(v, np.ndarray) else v for v in _values(self))))
+        return hash((type(self), *(v.tobytes() if is_numpy(v, "ndarray") else v for v in _values(self))))
 
 
 T = TypeVar("T")

@@ -36,6 +36,7 @@ SHARED = frozenset(
         "_config",
         "_dask",
         "_lazy",
+        "_numpy",
         "_lines",
         "_memory",
         "_progress",

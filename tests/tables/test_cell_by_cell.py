@@ -8,6 +8,8 @@ rows.
 import datetime as dt
 import io
 import json
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbandits import Box, Categories, Cycle, DateRange, JointDP, LocalDP, Range, Schema
+from dpbandits import Box, Categories, Cycle, DateRange, JointDP, LocalDP, Ordered, Range, Schema
 from dpbandits.adapters.mabwiser import MAB
 from dpbandits.adapters.sklearn import LoggedPolicy
 from dpbandits.central import ExploreThenCommit, GPBandit, LoggedTable
@@ -36,7 +38,9 @@ from dpbandits.state import read_state
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.owners import Owners
+from hostile.values import HOSTILE
 from internals.logged import sums
+from tables import engines
 
 PEOPLE = Schema(
     age=Range(18, 90, missing=40),
@@ -289,6 +293,71 @@ def test_a_hostile_cell_costs_its_own_row():
             policy.ask_batch(by_pandas(WHOLE).iloc[:3]).ids, [1, odd, 0]
         )
         assert receipts[::2] == (Receipt.COUNTED, Receipt.COUNTED)
+
+
+ALONE = Schema(
+    **{f"people {name}": column for name, column in PEOPLE.columns.items()},
+    size=Range(-1, 1, clip=True, missing=0.3),
+    thirds=Range(0.1, 0.7),
+    steps=Ordered([1, 2.5, 10**20 + 1]),
+    words=Categories(["none", "north", "2024-05-31", "17:30"], unknown="north"),
+    gaps=Categories(["north", "NA"]),
+    until=DateRange("2023-12-30T10:00", "2024-06-01T00:00:00.000001", missing="2024-01-01"),
+    clipped=DateRange("0001-01-01", "9999-12-31", clip=True),
+    day=Cycle("day", missing=5),
+    week=Cycle("week"),
+    year=Cycle("year", missing=365),
+    tiny=Cycle(1e-30, missing=1e-31),
+)
+
+
+def odd_cells():
+    """Cells of every kind, near the ends of `ALONE` and far from them."""
+    rng, start = np.random.default_rng(3), dt.datetime(2024, 1, 1)  # noqa: DTZ001 - times have no zone
+    moments = [start + dt.timedelta(microseconds=int(at)) for at in rng.integers(-(10**16), 10**16, 300)]
+    ends = [one for low, high in ((18, 90), (-1, 1), (0.1, 0.7), (0, 24)) for one in (low, high)]
+    near = [float(np.nextafter(end, to)) for end in ends for to in (-1e3, 1e3)]
+    times = [
+        *("2024-06-01", "2024-06-01T00:00:00.000001", "2024-06-01T00:00:00.000002", "2024-12-31T23:59:59.9"),
+        *("2024-01-01T00:30+01:00", "0001-01-01T00:00+01:00", "9999-12-31T23:59:59.999999", "20240531"),
+    ]
+    stamps = [np.datetime64(one, unit) for one in moments[:9] for unit in ("ns", "us", "D", "Y")]
+    far = [np.datetime64("NaT"), np.datetime64(2**62, "us"), np.datetime64("10000-01-01")]
+    return [
+        *JUNK, *engines.HOSTILE, *HOSTILE, *ends, *near, *times, *moments, *stamps, *far, *map(str, moments),
+        *rng.normal(0, 40, 300).tolist(), 20240531, 20241399, 10**20, 10**20 + 1, 1e20, dt.date(2024, 5, 31),
+        dt.time(17, 30), dt.timedelta(1), Decimal("0.5"), Decimal("sNaN"), Fraction(1, 3), np.float32(0.7),
+        np.array("north"), np.array(None), np.str_("north"), np.timedelta64(3, "D"), pd.NA, pd.NaT,
+        pd.Timestamp("2024-05-31T12:00+02:00"),
+    ]  # fmt: skip
+
+
+def test_a_cell_alone_is_read_as_in_an_array():
+    """`point`, which needs no NumPy, has the rules of `points` once more; no cell may tell them apart."""
+    cells = odd_cells()
+    typed = [
+        [cell for cell in cells if isinstance(cell, str) and cell[-1:] != "\0"],  # NumPy drops it
+        [cell for cell in cells if isinstance(cell, dt.datetime) and cell.tzinfo is None],
+        [cell for cell in cells if type(cell) is float],
+        [7, 30, 20240531],
+        [True, False],
+    ]
+    for name, column in ALONE.columns.items():
+        schema = Schema(**{name: column})
+        points = schema.points({name: cells})
+        np.testing.assert_array_equal(np.array([column.point(cell) for cell in cells]), points, err_msg=name)
+        assert np.isfinite(points[:, 0]).any()
+        assert np.isnan(points[:, 0]).any() or name in ("people plan", "words")  # all cells have a category
+        for kind in typed:  # each takes another way through arrays
+            found = schema.points({name: np.array(kind)})
+            np.testing.assert_array_equal(np.array([column.point(cell) for cell in kind]), found)
+    person = dict(zip(PEOPLE.names, [44, "70.5", 2, "7", None, "2024-05-31", 23], strict=True))
+    assert np.isnan(PEOPLE.point(person)).all()
+    person |= {"member": "true", "other": 1}
+    expected = PEOPLE.encode({name: [person[name]] for name in PEOPLE.names})
+    np.testing.assert_array_equal(PEOPLE.point(person), expected[0])
+    with pytest.raises(InvalidData, match="a record is a list"):
+        PEOPLE.point([44])
 
 
 def odd_is_nobody(odd):

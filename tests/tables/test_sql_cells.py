@@ -289,7 +289,7 @@ def on_edges():
     found = []
     for column in DATES.values():
         if isinstance(column, dpb.DateRange):
-            first, last = (int(end.astype(np.int64)) for end in column.ends())
+            first, last = column.ends()
             found += [first + round(share * (last - first)) for share in [0, *EDGES]]
     found += [round(hour * 3.6e9) + 20_000 * 86_400_000_000 for hour in range(24 * 7)]
     found += [round(day * 8.64e10) + 19_723 * 86_400_000_000 for day in np.arange(0, 366, 3.04368)]

@@ -160,7 +160,7 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         ("low = 16", "", r"\[columns.age\] lacks low"),
         ("low = 16", "lower = 16\nlow = 16", "unknown keys lower"),
         ("low = 16", 'low = "16"', "low is a str, expected a number"),
-        ("low = 16", "low = 65", "below its entry of high"),
+        ("low = 16", "low = 65", "low must be below high"),
         ("low = 16", 'low = 16\nclip = "yes"', "clip is a str, expected a bool"),
         ('["female", "male"]', '["female", "female"]', "have the same value"),
         ('["female", "male"]', '"female"', "categories is a str, expected a list"),

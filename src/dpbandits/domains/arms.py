@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits._cells import codes_by_value, codes_of
+from dpbandits._cells import code_of, codes_by_value, codes_of
 from dpbandits._checks import assign, integer
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -84,7 +84,7 @@ class Arms(Domain):
 
     def code(self, label: object) -> int:
         """Return the code of a label, compared by value; -1 for any object that is not a label."""
-        return int(codes_of([label], self._codes)[0])
+        return code_of(label, self._codes)
 
     def codes(self, labels: Any) -> IntArray:
         """Return the `code` of each label (n,) in a list, an array or a column of a data frame.

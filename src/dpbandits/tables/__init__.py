@@ -11,14 +11,18 @@
   `coded.Coded`: distinct values, and the place of each row's value among them.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
-from dpbandits.tables import bounds, values
-from dpbandits.tables.actions import Actions
 from dpbandits.tables.checking import ColumnCheck, TableCheck
 from dpbandits.tables.columns import Categories, Ordered, Range
 from dpbandits.tables.dates import Cycle, DateRange
-from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from dpbandits.tables import bounds, values
+    from dpbandits.tables.actions import Actions
+    from dpbandits.tables.products import Products
 
 __all__ = [
     "Actions",
@@ -35,4 +39,7 @@ __all__ = [
     "values",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+# What is imported above needs no NumPy.
+__getattr__, __dir__ = lazy(
+    __name__, {"dpbandits.tables.actions": ["Actions"], "dpbandits.tables.products": ["Products"]}
+)

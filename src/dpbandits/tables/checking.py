@@ -3,16 +3,17 @@
 `Finding` names the public rule of a column that one cell breaks. It never shows a value.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dpbandits._typing import BoolArray, IntArray
+from dpbandits._numpy import np
 from dpbandits.tables.columns import Fate
 
 if TYPE_CHECKING:
+    from dpbandits._typing import BoolArray, IntArray
     from dpbandits.tables.columns import Column
 
 __all__ = ["ColumnCheck", "Finding", "TableCheck"]
@@ -47,7 +48,7 @@ class Finding:
     refused: bool
 
     @classmethod
-    def of(cls, name: str, column: "Column", fate: Fate) -> "Finding":
+    def of(cls, name: str, column: Column, fate: Fate) -> Finding:
         """Return the finding for a cell of a column, from the cell's `Fate`."""
         if fate is Fate.MISSING:
             return cls(column=name, rule="is missing", refused=column.missing is None)
@@ -72,7 +73,7 @@ class ColumnCheck:
     clips: bool
 
     @classmethod
-    def of(cls, fates: IntArray, *, clips: bool) -> "ColumnCheck":
+    def of(cls, fates: IntArray, *, clips: bool) -> ColumnCheck:
         """Return the counts of a column from the `Fate` of each of its n cells, shape (n,)."""
         _, missing, unreadable, outside = np.bincount(fates, minlength=len(Fate)).tolist()
         return cls(missing=missing, unreadable=unreadable, outside=outside, clips=clips)
@@ -103,7 +104,7 @@ class TableCheck:
     columns: Mapping[str, ColumnCheck]
 
     @classmethod
-    def of(cls, columns: Mapping[str, "Column"], fates: Mapping[str, IntArray], *, rows: int) -> "TableCheck":
+    def of(cls, columns: Mapping[str, Column], fates: Mapping[str, IntArray], *, rows: int) -> TableCheck:
         """Return the counts of a table from the `Fate` of each cell, by column."""
         lost, moved = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
         found = {}
@@ -117,7 +118,7 @@ class TableCheck:
             rows=rows, missing_rows=int(lost.sum()), clipped_rows=int((moved & ~lost).sum()), columns=found
         )
 
-    def refused(self, columns: Mapping[str, "Column"]) -> tuple[str, ...]:
+    def refused(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
         """Return the names of those of the declared columns that have cells that cannot be used."""
         return tuple(
             name

@@ -1,15 +1,17 @@
 """`Coded`: a column stored as its distinct values and each row's place among them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from dpbandits._numpy import np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Coded"]
-
-ObjectArray = NDArray[Any]  # of objects
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +26,7 @@ class Coded:
     """
 
     codes: NDArray[np.integer[Any]]
-    values: ObjectArray
+    values: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.codes)

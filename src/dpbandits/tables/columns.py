@@ -3,30 +3,58 @@
 `Column` is their base class. Dates and times are in `dpbandits.tables.dates`.
 """
 
+from __future__ import annotations
+
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbandits._calls import worded
-from dpbandits._cells import UNREADABLE, array_of, cell_value, codes_by_value, codes_of, numbers_of
+from dpbandits._cells import (
+    UNREADABLE,
+    array_of,
+    cell_value,
+    code_of,
+    codes_by_value,
+    codes_of,
+    number_of,
+    numbers_of,
+)
 from dpbandits._checks import LARGEST, assign, integer, number
 from dpbandits._config import Configured, Registry
+from dpbandits._numpy import is_numpy, np
 from dpbandits._reading import reading
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains.arms import Arms
-from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
 
-__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Ordered", "Range", "fates_of", "missing_values"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpbandits._typing import FloatArray, IntArray
+    from dpbandits.domains.arms import Arms
+
+__all__ = [
+    "COLUMNS",
+    "Categories",
+    "Column",
+    "Fate",
+    "Ordered",
+    "Point",
+    "Range",
+    "fates_of",
+    "finite_in",
+    "missing_values",
+]
 
 Category = str | int | bool
+
+Point = tuple[float, ...]
+"""Encoded cell: a coordinate, or two for a `Cycle`; NaN for a cell that cannot be used."""
 
 
 class Fate(IntEnum):
@@ -89,6 +117,10 @@ class Column(Configured, ABC):
         Also return each cell's `Fate` (n,).
         """
 
+    @abstractmethod
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
         """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
 
@@ -136,7 +168,7 @@ class Column(Configured, ABC):
         return {name: value for name, value in config.items() if name not in optional or value is not None}
 
 
-COLUMNS: "Registry[Column]" = Registry(
+COLUMNS: Registry[Column] = Registry(
     "a column", elsewhere=dict.fromkeys(("DateRange", "Cycle"), "dpbandits.tables.dates")
 )
 
@@ -171,12 +203,15 @@ class Range(Column):
     def __post_init__(self) -> None:
         if self.steps is not None:
             assign(self, steps=integer(self.steps, name="steps", minimum=2))
-        box = Box(low=[self.low], high=[self.high])  # checks the bounds
-        if not isinstance(self.clip, bool | np.bool_):
+        for name in ("low", "high"):
+            assign(self, **{name: _bound(getattr(self, name), name) + 0.0})  # turns -0.0 into 0.0
+        if not self.high - self.low >= 1.0 / LARGEST:
+            raise InvalidParameter(f"low must be below high, by {1.0 / LARGEST:g} or more")
+        if not isinstance(self.clip, bool) and not is_numpy(self.clip, "bool_"):
             raise InvalidParameter(f"clip is a {type(self.clip).__name__}, expected True or False")
-        assign(self, low=float(box.low[0]), high=float(box.high[0]), clip=bool(self.clip))
+        assign(self, clip=bool(self.clip))
         if self.missing is not None:
-            filled = number(self.missing, name="missing", minimum=-LARGEST, exclusive=False)
+            filled = _bound(self.missing, "missing")
             if not self.low <= filled <= self.high:
                 raise InvalidParameter(f"missing: expected a number in Range({self.low:g}, {self.high:g})")
             assign(self, missing=filled)
@@ -198,14 +233,19 @@ class Range(Column):
         )
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        numbers, found = fates_of(values)
-        if self.missing is not None:
-            numbers = np.where(found == Fate.MISSING, self.missing, numbers)
+        numbers, found = fates_of(values, self.missing)
         with np.errstate(invalid="ignore"):
             outside = (numbers < self.low) | (numbers > self.high)
         found[outside] = Fate.OUTSIDE
         shares = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (shares if self.clip else np.where(outside, np.nan, shares)), found
+
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+        given = finite_in(cell, self.missing)
+        if self.clip:
+            given = min(max(given, self.low), self.high)  # NaN for NaN
+        return ((given - self.low) / (self.high - self.low) if self.low <= given <= self.high else math.nan,)
 
 
 @worded
@@ -231,9 +271,9 @@ class Ordered(Column):
 
     def __post_init__(self) -> None:
         with reading("a list of numbers"):
-            listed = [one.item() if isinstance(one, np.generic) else one for one in self.values]
-        numbers = [number(one, name="values", minimum=-LARGEST, exclusive=False) for one in listed]
-        if len(numbers) < 2 or not np.all(np.diff(numbers) > 0.0):
+            listed = [_plain(one) for one in self.values]
+        numbers = [_bound(one, "values") for one in listed]
+        if len(numbers) < 2 or not all(low < high for low, high in pairwise(numbers)):
             raise InvalidParameter("Ordered needs two or more numbers in increasing order")
         assign(self, values=tuple(listed))
 
@@ -242,11 +282,17 @@ class Ordered(Column):
         return f"the {len(self.values)} declared numbers"
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        numbers, found = fates_of(values)
+        numbers, found = fates_of(values, None)
         places = np.searchsorted(self.values, np.nan_to_num(numbers)).clip(0, len(self.values) - 1)
         known = np.asarray(self.values, dtype=np.float64)[places] == numbers
         found[(found == Fate.READ) & ~known] = Fate.OUTSIDE
         return np.where(known, places / (len(self.values) - 1), np.nan), found
+
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+        given = finite_in(cell, None)
+        places = [place for place, value in enumerate(self.values) if float(value) == given]
+        return (places[0] / (len(self.values) - 1) if places else math.nan,)
 
 
 @worded
@@ -286,7 +332,7 @@ class Categories(Column):
         if isinstance(values, str):
             raise InvalidParameter("Categories got one string, expected a list of categories")
         with reading("a list of categories"):
-            listed = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+            listed = tuple(map(_plain, values))
         kinds = {type(value) for value in listed}
         if len(kinds) != 1 or not kinds <= {str, int, bool}:
             raise InvalidParameter(
@@ -321,16 +367,22 @@ class Categories(Column):
                 )
         return {None: len(self.values), UNREADABLE: len(self.values) + 1, **places}
 
-    @property
-    def _meanings(self) -> tuple[IntArray, IntArray]:
-        """Codes and `Fate`s of K + 3 kinds of cells, (K + 3,) each.
+    @cached_property
+    def _exact(self) -> dict[Any, int]:
+        """Code of each category, for cells of the categories' own type, which are found without parsing."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    @cached_property
+    def _meanings(self) -> tuple[list[int], list[Fate]]:
+        """Codes and `Fate`s of K + 3 kinds of cells; the code is -1 for a cell that `encode` refuses.
 
         The kinds are the K categories, a missing, an unreadable and an unlisted cell.
         """
-        others = [-1 if one is None else self.values.index(one) for one in (self.missing, self.unknown)]
+        others = [-1 if one is None else self._exact[one] for one in (self.missing, self.unknown)]
+        # `unknown` replaces an unreadable cell too, which then counts as outside.
+        unreadable = Fate.UNREADABLE if self.unknown is None else Fate.OUTSIDE
         codes = [*range(len(self.values)), others[0], others[1], others[1]]
-        fates = [*([Fate.READ] * len(self.values)), Fate.MISSING, Fate.UNREADABLE, Fate.OUTSIDE]
-        return np.array(codes), np.array(fates, dtype=np.int64)
+        return codes, [*([Fate.READ] * len(self.values)), Fate.MISSING, unreadable, Fate.OUTSIDE]
 
     @property
     def kind(self) -> type:
@@ -345,13 +397,15 @@ class Categories(Column):
     @property
     def arms(self) -> Arms:
         """Domain of the codes, each labelled by its category."""
+        from dpbandits.domains.arms import Arms
+
         return Arms([str(value) for value in self.values])
 
     def codes(self, values: NDArray[Any] | Coded) -> IntArray:
         """Return the codes of cells, shape (n,), with -1 for a cell that `encode` would refuse."""
         if isinstance(values, Coded):
             return np.asarray(values.spread(self.codes(values.values)))
-        return np.asarray(self._meanings[0][self._found(values)])
+        return np.array(self._meanings[0])[self._found(values)]
 
     def _found(self, values: Any) -> IntArray:
         return codes_of(values, self._places, default=len(self.values) + 2)
@@ -370,10 +424,16 @@ class Categories(Column):
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
         found = self._found(values)
-        codes, fates = self._meanings
-        points = np.where(codes < 0, np.nan, codes)
-        given = (codes >= 0) & (fates == Fate.UNREADABLE)  # `unknown` replaces it: it counts as OUTSIDE
-        return points[found], np.where(given, Fate.OUTSIDE, fates)[found]
+        codes, fates = map(np.array, self._meanings)
+        return np.where(codes < 0, np.nan, codes)[found], fates[found]
+
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+        place = self._exact.get(cell) if type(cell) is self.kind else None
+        if place is None:
+            place = code_of(cell, self._places, default=len(self.values) + 2)
+        code = self._meanings[0][place]
+        return (math.nan if code < 0 else float(code),)
 
     def __repr__(self) -> str:
         options = {"missing": self.missing, "unknown": self.unknown}
@@ -381,12 +441,30 @@ class Categories(Column):
         return f"Categories({list(self.values)}{given})"
 
 
-def fates_of(values: Any) -> tuple[FloatArray, IntArray]:
-    """Return cells as finite numbers (n,), with NaN for any other cell; and each cell's `Fate` (n,)."""
+def fates_of(values: Any, missing: float | None) -> tuple[FloatArray, IntArray]:
+    """Return `finite_in` for each of n cells (n,), and each cell's `Fate` (n,)."""
     numbers = numbers_of(array_of(values, flat=True))
-    infinite = np.isinf(numbers)
-    found = np.where(infinite, Fate.UNREADABLE, np.where(np.isnan(numbers), Fate.MISSING, Fate.READ))
-    return np.where(infinite, np.nan, numbers), found
+    infinite, absent = np.isinf(numbers), np.isnan(numbers)
+    found = np.where(infinite, Fate.UNREADABLE, np.where(absent, Fate.MISSING, Fate.READ))
+    numbers = np.where(infinite, np.nan, numbers)
+    return (numbers if missing is None else np.where(absent, missing, numbers)), found
+
+
+def finite_in(cell: object, missing: float | None) -> float:
+    """Return a cell as a finite number: `missing` for a missing cell, and NaN for any other cell."""
+    found = number_of(cell)
+    if math.isfinite(found):
+        return found
+    return missing if missing is not None and math.isnan(found) else math.nan
+
+
+def _bound(given: Any, name: str) -> float:
+    return number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or text of NumPy as Python's own."""
+    return value.item() if is_numpy(value, "generic") else value
 
 
 def missing_values(name: str) -> InvalidData:

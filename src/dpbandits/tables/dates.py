@@ -5,28 +5,31 @@ text in ISO 8601. Examples are 2024-05-31 and 2024-05-31T17:30. A time with a zo
 readers of files do. If the local hour matters, remove the zone first.
 """
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from typing import Any, ClassVar, Literal
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dpbandits._cells import array_of, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, assign, number
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._numpy import np
 from dpbandits.errors import InvalidParameter
-from dpbandits.tables.columns import COLUMNS, Column, Fate, fates_of
+from dpbandits.tables.columns import COLUMNS, Column, Fate, fates_of, finite_in
+
+if TYPE_CHECKING:
+    from dpbandits._typing import FloatArray, IntArray
+    from dpbandits.tables.columns import Point
 
 __all__ = ["Cycle", "DateRange"]
 
 Moment = date | datetime | str
-TimeArray = NDArray[np.datetime64]
 
-_DAY = np.timedelta64(1, "D")
-_FIRST, _LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
+_DAY = 86_400_000_000
+"""Microseconds of a day. Times are whole microseconds since 1970."""
+
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)  # noqa: DTZ001 - times have no zone
 _PERIODS = {"day": 24.0, "week": 7.0, "year": 365.2425}
 """Named cycles and their lengths: a day in hours, a week and a year in days."""
 
@@ -68,31 +71,41 @@ class DateRange(Column):
             raise InvalidParameter("DateRange: first must lie before last")
         if self.missing is not None:
             assign(self, missing=_moment(self.missing, "missing"))
-            if not low <= np.datetime64(self.missing, "us") <= high:
+            if not low <= _micros(self.missing) <= high:
                 raise InvalidParameter(f"missing: expected a date or time in {replace(self, missing=None)!r}")
 
     @property
     def span(self) -> float:
         """Length of the range in days."""
         low, high = self.ends()
-        return float((high - low) / _DAY)
+        return (high - low) / _DAY
 
-    def ends(self) -> tuple[np.datetime64, np.datetime64]:
-        """Return the first time, and the last time or the end of the last day, in microseconds."""
-        low, high = np.datetime64(self.first, "us"), np.datetime64(self.last, "us")
-        return low, high if isinstance(self.last, datetime) else high + _DAY
+    def ends(self) -> tuple[int, int]:
+        """Return the first time, and the last time or the end of the last day, in microseconds since 1970."""
+        return _micros(self.first), _micros(self.last) + (0 if isinstance(self.last, datetime) else _DAY)
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        moments, found = _times(values)
+        times, found = _times(values)
+        usable = found == Fate.READ
         if self.missing is not None:
-            moments = np.where(found == Fate.MISSING, np.datetime64(self.missing, "us"), moments)
+            times = np.where(found == Fate.MISSING, _micros(self.missing), times)
+            usable |= found == Fate.MISSING
         low, high = self.ends()
-        shares = (moments - low) / (high - low)
-        inside = (moments >= low) & (
-            (moments < high) if high > np.datetime64(self.last, "us") else shares <= 1.0
-        )
+        shares = (times - low) / float(high - low)
+        inside = (times >= low) & ((shares <= 1.0) if isinstance(self.last, datetime) else (times < high))
         found[(found == Fate.READ) & ~inside] = Fate.OUTSIDE
-        return np.clip(shares, 0.0, 1.0) if self.clip else np.where(inside, shares, np.nan), found
+        return np.where(usable & (inside | self.clip), np.clip(shares, 0.0, 1.0), np.nan), found
+
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+        moment, fate = _time(cell)
+        given = self.missing if fate is Fate.MISSING else moment
+        if given is None:
+            return (math.nan,)
+        time, (low, high) = _micros(given), self.ends()
+        share = float(time - low) / float(high - low)
+        inside = time >= low and (share <= 1.0 if isinstance(self.last, datetime) else time < high)
+        return (min(max(share, 0.0), 1.0) if inside or self.clip else math.nan,)
 
     def to_config(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary, with dates and times as text."""
@@ -162,15 +175,31 @@ class Cycle(Column):
         return _PERIODS[self.period] if isinstance(self.period, str) else self.period
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
-        if isinstance(self.period, str):
-            moments, found = _times(values)
-            places = _PLACES[self.period](moments)
-        else:
-            places, found = fates_of(values)
-        if self.missing is not None:
-            places = np.where(found == Fate.MISSING, self.missing, places)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a cell
-            return self.circle(np.mod(places / self.length, 1.0)), found
+            if isinstance(self.period, str):
+                times, found = _times(values)
+                shares = self.shares(self._begun(times, _new_years(times) if self.period == "year" else 0))
+                shares[found != Fate.READ] = np.nan
+                if self.missing is not None:
+                    shares[found == Fate.MISSING] = self.missing / self.length % 1.0
+            else:
+                places, found = fates_of(values, self.missing)
+                shares = places / self.period % 1.0
+            return self.circle(shares), found
+
+    def point(self, cell: object) -> Point:
+        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+        share = math.nan
+        if isinstance(self.period, str):
+            moment, fate = _time(cell)
+            if moment is not None:
+                share = self.shares(self._begun(_micros(moment), _micros(date(moment.year, 1, 1))))
+            elif fate is Fate.MISSING and self.missing is not None:
+                share = self.missing / self.length % 1.0
+        else:
+            share = finite_in(cell, self.missing) / self.period % 1.0
+        angle = 2.0 * math.pi * share
+        return 0.5 + 0.5 * math.cos(angle), 0.5 + 0.5 * math.sin(angle)
 
     @staticmethod
     def circle(shares: FloatArray) -> FloatArray:
@@ -178,37 +207,64 @@ class Cycle(Column):
         angles = 2.0 * math.pi * shares
         return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)])
 
-    def shares(self, micros: IntArray) -> FloatArray:
-        """Return the shares (n,) of a named period that have passed after whole microseconds (n,) of it."""
-        days = micros.astype("timedelta64[us]") / _DAY
-        return np.mod((24.0 * days if self.period == "day" else days) / self.length, 1.0)
+    def shares(self, micros: Any) -> Any:
+        """Return the share of a named period that has passed after whole microseconds of it.
+
+        Both are numbers, or arrays (n,) of integers and of floats.
+        """
+        days = micros / _DAY
+        return (24.0 * days if self.period == "day" else days) / self.length % 1.0
+
+    def _begun(self, times: Any, years: Any) -> Any:
+        """Return the microseconds from the beginning of the named period to each time.
+
+        `years` are the beginnings of the years, used for "year" only. All are integers, or arrays (n,).
+        """
+        if self.period == "year":
+            return times - years
+        return times % _DAY if self.period == "day" else (times - _MONDAY) % (7 * _DAY)
 
 
-def _times(values: Any) -> tuple[TimeArray, IntArray]:
-    """Return cells as times in microseconds (n,), with NaT for a cell that is no time.
-
-    Also return each cell's `Fate` (n,).
-    """
+def _times(values: Any) -> tuple[IntArray, IntArray]:
+    """Return `_time` of each of n cells: microseconds since 1970 (n,), 0 without a time; and `Fate`s (n,)."""
     cells = array_of(values, flat=True)
     if cells.dtype.kind == "M":
         moments = cells.astype("datetime64[us]")
-        inside = (moments >= _FIRST) & (moments <= _LAST)
-        found = np.where(np.isnat(moments), Fate.MISSING, np.where(inside, Fate.READ, Fate.UNREADABLE))
-        return np.where(inside, moments, np.datetime64("NaT")), found
-    read = [_time_or_fate(cell) for cell in cells.astype(np.object_).tolist()]
-    found = np.array([one if isinstance(one, Fate) else Fate.READ for one in read], dtype=np.int64)
-    moments = np.array([None if isinstance(one, Fate) else one for one in read], dtype="datetime64[us]")
-    return moments, found
+        times, absent = moments.astype(np.int64), np.isnat(moments)
+        known = (times >= _FIRST) & (times <= _LAST) & ~absent
+        found = np.where(absent, Fate.MISSING, np.where(known, Fate.READ, Fate.UNREADABLE))
+        return np.where(known, times, 0), found
+    read = [_time(cell) for cell in cells.astype(np.object_).tolist()]
+    times = np.array([0 if moment is None else _micros(moment) for moment, _ in read], dtype=np.int64)
+    return times, np.array([fate for _, fate in read], dtype=np.int64)
 
 
-def _time_or_fate(cell: object) -> datetime | Fate:
+def _new_years(times: IntArray) -> IntArray:
+    """Return the beginning of each time's year (n,), in microseconds since 1970."""
+    years = times.astype("datetime64[us]").astype("datetime64[Y]")
+    return years.astype("datetime64[us]").astype(np.int64)
+
+
+def _time(cell: object) -> tuple[datetime | None, Fate]:
+    """Return a cell as a time, None if it is none, and its `Fate`."""
     value = None if is_missing(cell) else cell_value(cell)
     if isinstance(value, int) and 10**7 <= value < 10**8:  # 20240531, which readers turn into a number
         try:
-            return datetime.fromisoformat(str(value))
+            value = datetime.fromisoformat(str(value))
         except ValueError:
-            return Fate.UNREADABLE
-    return value if isinstance(value, datetime) else Fate.MISSING if value is None else Fate.UNREADABLE
+            return None, Fate.UNREADABLE
+    if isinstance(value, datetime):
+        return value, Fate.READ
+    return None, Fate.MISSING if value is None else Fate.UNREADABLE
+
+
+def _micros(moment: Any) -> int:
+    """Return the whole microseconds since 1970 of a date or time without a zone."""
+    return (time_in(moment) - _EPOCH) // _MICROSECOND
+
+
+_MONDAY = _micros(date(1970, 1, 5))
+_FIRST, _LAST = _micros(date(1, 1, 1)), _micros(date(9999, 12, 31)) + _DAY - 1
 
 
 def _moment(given: Any, name: str) -> date:
@@ -223,20 +279,3 @@ def _moment(given: Any, name: str) -> date:
         raise InvalidParameter(
             f"{name}: expected a date or time, such as 2024-05-31 or 2024-05-31T17:30"
         ) from None
-
-
-def _days_since(moments: TimeArray, start: TimeArray) -> FloatArray:
-    return np.asarray((moments - start) / _DAY, dtype=np.float64)
-
-
-_MONDAY = np.datetime64("1970-01-05", "us")
-
-_PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
-    "day": lambda moments: 24.0 * _days_since(moments, moments.astype("datetime64[D]")),
-    "week": lambda moments: np.asarray((moments - _MONDAY) % (7 * _DAY) / _DAY, dtype=np.float64),
-    "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
-}
-"""Functions from times to places in a named period.
-
-The places are hours since midnight, days since Monday or days since January 1st.
-"""

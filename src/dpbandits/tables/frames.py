@@ -1,21 +1,24 @@
 """Read columns as arrays from a mapping of sequences or a data frame."""
 
+from __future__ import annotations
+
 import numbers
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import Any, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, cast
 
 from dpbandits._cells import EXACT, array_of, as_objects, is_missing
 from dpbandits._checks import kind_of
 from dpbandits._lazy import needing
+from dpbandits._numpy import np
 from dpbandits.errors import InvalidData
 from dpbandits.tables.coded import Coded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Table", "frame_as_arrow", "read_table"]
 

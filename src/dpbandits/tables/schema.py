@@ -1,25 +1,29 @@
 """`Schema`: public ranges and categories for every column of a table."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Self
 
 from dpbandits._calls import worded
 from dpbandits._checks import kind_of
+from dpbandits._numpy import np
 from dpbandits._reading import reading
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.domains.box import Box
-from dpbandits.domains.product import Product
-from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.checking import TableCheck
-from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import COLUMNS, Categories, Column
 from dpbandits.tables.description import check_keys, columns_in, description_in, section_of
 from dpbandits.tables.frames import read_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpbandits._typing import FloatArray, IntArray
+    from dpbandits.domains.product import Product
+    from dpbandits.domains.protocol import Domain
+    from dpbandits.tables.coded import Coded
 
 __all__ = ["Schema"]
 
@@ -92,6 +96,8 @@ class Schema:
     @property
     def domain(self) -> Product:
         """Domain of encoded rows: unit boxes for columns of numbers, and `Arms` for categories."""
+        from dpbandits.domains.product import Product
+
         return Product(*_parts(column for _, column in self._columns))
 
     def encode(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
@@ -127,6 +133,30 @@ class Schema:
         points = np.column_stack([column.points(cells[name]) for name, column in self._columns])
         points[np.isnan(points).any(axis=1)] = np.nan
         return points
+
+    def point(self, record: Mapping[str, object]) -> list[float]:
+        """Encode one record as `points` encodes a row of a table, without NumPy.
+
+        Args:
+            record: Cells by column name. A column without an entry is missing; further entries are ignored.
+
+        Returns:
+            The point's d coordinates: all NaN if `encode` would raise an error for one of the cells.
+
+        Raises:
+            InvalidData: The record is no mapping.
+
+        Example:
+            >>> from dpbandits.tables import Range
+            >>> Schema(age=Range(16, 64), region=Categories(["north", "south"])).point(
+            ...     {"age": "40", "region": "south"}
+            ... )
+            [0.5, 1.0]
+        """
+        if not isinstance(record, Mapping):
+            raise InvalidData(f"a record is {kind_of(record)}, expected a mapping of column names to cells")
+        found = [one for name, column in self._columns for one in column.point(record.get(name))]
+        return [math.nan] * len(found) if any(map(math.isnan, found)) else found
 
     def check(self, frame: object, *, ignore_extra: bool = False) -> TableCheck:
         """Count by column how cells are read, to test an integration on made-up data.
@@ -241,6 +271,8 @@ class Schema:
 
 
 def _parts(columns: Iterator[Column]) -> Iterator[Domain]:
+    from dpbandits.domains.box import Box
+
     for are_codes, run in groupby(columns, key=lambda column: isinstance(column, Categories)):
         members = list(run)
         if not are_codes:

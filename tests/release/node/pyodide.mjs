@@ -1,4 +1,4 @@
-// Runs the evaluator of exported policies from the wheel in Pyodide, where there is no NumPy.
+// Runs a schema and the evaluator of exported policies from the wheel in Pyodide, where there is no NumPy.
 import { readFileSync } from "node:fs";
 import { loadPyodide } from "pyodide";
 

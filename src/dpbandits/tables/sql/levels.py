@@ -89,7 +89,7 @@ class SqlLevels:
         if isinstance(column, Categories):
 
             def level(cell: Any) -> Level:
-                [point] = column.points(as_objects([cell])).tolist()
+                [point] = column.point(cell)
                 point = point if coded else (point + 0.5) / len(column.values)
                 return None if math.isnan(point) else bisect_right(edges, point)
 
@@ -111,7 +111,7 @@ class SqlLevels:
     @classmethod
     def _of_times(cls, column: DateRange, edges: Sequence[float], at: Callable[[float], int]) -> "SqlLevels":
         """Return the levels of a range of times. They begin at whole microseconds."""
-        first, last = (int(end.astype(np.int64)) for end in column.ends())
+        first, last = column.ends()
 
         def reached(edge: float) -> int:
             low, high = first, last
@@ -121,7 +121,7 @@ class SqlLevels:
             return low
 
         def of(cell: Any) -> Level:
-            [share] = column.points(as_objects([cell])).tolist()
+            [share] = column.point(cell)
             return None if math.isnan(share) else at(share)
 
         whole_day = not isinstance(column.last, datetime)
@@ -170,7 +170,7 @@ class SqlLevels:
                 if level != last and (not cuts or start > cuts[-1][0]):
                     cuts.append((start, level))
                     last = level
-        [point] = column.points(as_objects([None]))[:, coordinate].tolist()
+        point = column.point(None)[coordinate]
         missing = None if math.isnan(point) else int(np.searchsorted(edges, point, side="right"))
         return cls(missing=missing, along=column.period, base=base, cuts=cuts)
 
@@ -233,7 +233,7 @@ class SqlLevels:
         """Return the levels of a range, which begin at these numbers; `level` is that of a share."""
 
         def of(cell: Any) -> Level:
-            [share] = column.points(as_objects([cell])).tolist()
+            [share] = column.point(cell)
             return None if math.isnan(share) else level(share)
 
         low, high = column.low, column.high
