@@ -569,7 +569,7 @@ ELSEWHERE = {
         "central.feature_release.ALL_SOLVED",
         "central.logged.sums.REWARD_UNIT",
         "central.logged.sums.WEIGHT_BITS",
-        "central.logged.plan.PRIME",
+        "central.logged.plan.MOST_PER_USER",
         "central.logged.plan.UNITS",
         "central.logged.rows.LARGEST_WEIGHT",
         "central.logged.sums.MOST_ROUNDS",

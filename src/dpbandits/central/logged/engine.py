@@ -4,7 +4,7 @@ One SELECT statement does all of it, so that an engine with snapshots reads one 
 
 1. Cells become a user id, levels, a code of the arm, a reward and a propensity (`dpbandits.tables.sql`).
 2. These become the digits of a coded row, and its words. Rows without a user id are left out.
-3. At most k rows of a user are kept, in the keyed order of `dpbandits.central.logged.plan`.
+3. At most k rows of a user are kept, by the rule of `dpbandits.central.logged.plan`.
 4. The kept rows are grouped by the entries of every table.
 
 The engine returns one row of integers for each entry that is not empty, and nothing else. They equal those of
@@ -12,18 +12,18 @@ The engine returns one row of integers for each entry that is not empty, and not
 and products that could overflow or underflow are replaced first, by what NumPy's rule makes of them. So no
 row makes the statement fail: whether a query fails would be a bit about a row.
 
-The text of the statement holds public numbers and the key of the order, on whose secrecy no promise rests.
+The text of the statement holds public numbers, and a secret of the order on which no promise rests.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dpbandits._cells import MISSING
 from dpbandits._typing import IntArray
-from dpbandits.central.logged.plan import PRIME, UNITS, CodedRows, OrderKey, SumsPlan, SumTable
+from dpbandits.central.logged.plan import UNITS, CodedRows, SumsPlan, SumTable, order_prefix
 from dpbandits.central.logged.rows import LARGEST_WEIGHT
 from dpbandits.central.logged.tables import TableRules
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
@@ -54,8 +54,6 @@ _LOW = 2.0**-100
 
 _DENSEST = 1e11
 """Largest product of the density of even draws and the largest distance of a reward, in bounds."""
-
-_HALF = 2**31
 
 LANES = 8
 """Most tables that DuckDB groups by at a time.
@@ -105,7 +103,7 @@ def summed_by(
         rules: Rules that read rows.
         columns: Roles of the columns.
         clip: True to clip rewards to their range.
-        key: Secret of the order in which a user's rows count.
+        key: Secret by which the rows of a user that count are chosen.
         progress: True to show on standard error how much of the table was read.
 
     Raises:
@@ -183,31 +181,32 @@ def statement(
         rows = f"(SELECT {packed}\nFROM (\n{read}\n) AS dpb_read)"
         return _grouped(engine, plan, rows)
     coded = f"SELECT dpb_id, {packed}\nFROM (\n{read}\n) AS dpb_read\nWHERE dpb_id IS NOT NULL"
-    same, order = ", ".join(["dpb_id", *words]), _order(words, OrderKey.of(key), engine)
+    most, digest = plan.rows_per_user, engine.digest.format(f"'{order_prefix(key)}' || dpb_id")
+    start = f"CAST({engine.hexadecimal.format(f'substr({digest}, 1, 13)')} AS bigint) AS dpb_s"
 
-    def kept(rows: str) -> str:
-        """Return the statement that keeps k rows of each user, of coded rows."""
-        number = f"row_number() OVER (PARTITION BY {same} ORDER BY {words[0]})"
-        place = f"row_number() OVER (PARTITION BY dpb_id ORDER BY dpb_h, {listed}, dpb_m)"
+    def kept(rows: str, user: str) -> str:
+        """Return the statement that keeps k rows of each user, of coded rows with n and s."""
+        place = f"row_number() OVER (PARTITION BY {user} ORDER BY {listed}) - 1"
         return (
-            f"SELECT {listed} FROM (\nSELECT {listed}, {place} AS dpb_rank\n"
-            f"FROM (SELECT *, {order[1]} AS dpb_h FROM (SELECT *, {order[0]} AS dpb_x\n"
-            f"FROM (SELECT *, CAST({number} AS bigint) AS dpb_m\nFROM {rows}\n"
-            f") AS dpb_numbered) AS dpb_mixed) AS dpb_hashed\n) AS dpb_ranked "
-            f"WHERE dpb_rank <= {plan.rows_per_user}"
+            f"SELECT {listed} FROM (\nSELECT {listed}, dpb_n, dpb_s, {place} AS dpb_r\nFROM {rows}\n"
+            f") AS dpb_numbered WHERE (dpb_r + dpb_s % dpb_n) % dpb_n * {most} % dpb_n < {most}"
         )
 
     if not _WORDS[source.dialect].holds:
-        return _grouped(engine, plan, f"({kept(f'({coded}) AS dpb_coded')})")
+        users = f"SELECT *, {start}, count(*) OVER (PARTITION BY dpb_id) AS dpb_n FROM ({coded}) AS dpb_coded"
+        return _grouped(engine, plan, f"({kept(f'({users}) AS dpb_users', 'dpb_id')})")
     # Most users have few rows, which need no order. The coded rows are held, so that all parts see the same.
-    many = "(SELECT 1 FROM dpb_many WHERE dpb_many.dpb_id = dpb_coded.dpb_id)"
+    # The others get numbers u, by which an engine sorts faster than by ids.
     rows = (
-        f"(SELECT {listed} FROM dpb_coded WHERE NOT EXISTS {many}\nUNION ALL\n"
-        f"{kept(f'dpb_coded WHERE EXISTS {many}')})"
+        f"(SELECT {listed} FROM dpb_coded\n"
+        "WHERE NOT EXISTS (SELECT 1 FROM dpb_many WHERE dpb_many.dpb_id = dpb_coded.dpb_id)\n"
+        f"UNION ALL\n{kept('dpb_coded JOIN dpb_many USING (dpb_id)', 'dpb_u')})"
     )
     return (
         f"WITH dpb_coded AS MATERIALIZED (\n{coded}\n), dpb_many AS MATERIALIZED (\n"
-        f"SELECT dpb_id FROM dpb_coded GROUP BY dpb_id HAVING count(*) > {plan.rows_per_user}\n)\n"
+        f"SELECT dpb_id, dpb_n, {start}, row_number() OVER () AS dpb_u\n"
+        f"FROM (SELECT dpb_id, count(*) AS dpb_n FROM dpb_coded GROUP BY dpb_id "
+        f"HAVING count(*) > {most}) AS dpb_users\n)\n"
         f"{_grouped(engine, plan, rows)}"
     )
 
@@ -335,16 +334,6 @@ def _words(plan: SumsPlan) -> list[str]:
             word = f"({word} * {plan.radices[digit]} + {digits[digit]})"
         found.append(f"CASE WHEN dpb_read = 1 THEN {word} ELSE {otherwise} END")
     return found
-
-
-def _order(words: Sequence[str], key: OrderKey, engine: SqlEngine) -> tuple[str, str]:
-    """Return the expressions of x from words and m, and of h from x; see `OrderKey.hashed`."""
-    found = f"CAST({key.b} AS bigint)"
-    for word in words:
-        for half in (_WORDS[engine.dialect].over.format(word, _HALF), f"{word} % {_HALF}"):
-            found = f"({found} * {key.a} + {half}) % {PRIME}"
-    x = f"({found} * {key.a} % {PRIME} + dpb_m % {PRIME} * {key.c}) % {PRIME}"
-    return x, f"dpb_x * dpb_x % {PRIME} * dpb_x % {PRIME}"
 
 
 def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:

@@ -39,7 +39,7 @@ from dpbandits.central.logged.people import (
     people_kernel,
     people_menu,
 )
-from dpbandits.central.logged.plan import CodedRows, OrderKey, SumsPlan
+from dpbandits.central.logged.plan import CodedRows, SumsPlan
 from dpbandits.central.logged.policy import (
     ExploreThenCommit,
     ExploreTuning,
@@ -536,8 +536,8 @@ class LoggedTable:
         rows = self._rows_for(policy)
         users, given = rows.pop("users"), len(rows["rewards"])
         coded = CodedRows.of(*policy.unsafe_rules.coded(**rows))
-        owners = np.zeros(given, dtype=np.int64) if users is None else users.numbers
-        return plan, coded, plan.kept(coded, owners, OrderKey.of(key))
+        owners = Owners(np.zeros(given, dtype=np.int64), [""]) if users is None else users
+        return plan, coded, plan.kept(coded, owners, key)
 
     def unsafe_sums(
         self, privacy: JointDP, *, horizon: int, key: bytes, bound: float | None = None

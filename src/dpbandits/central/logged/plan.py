@@ -8,16 +8,19 @@ reward becomes an integer y of at most U = 2^20 in size, and its weight an integ
 that the row can be read. Otherwise all of these are zero. The digits are packed, without loss, into integers
 below 2^62, which are the row's words.
 
-**Rows that count.** At most k rows of a user count, chosen by a keyed order that does not depend on the order
-of the table. Identical rows of a user get the numbers m = 1, 2, ... in any order. With secret numbers a, b, c
-below the prime p = `PRIME`, let g be the value of the words' polynomial at a, starting with b, and
+**Rows that count.** At most k rows of a user count. Sort a user's n rows by their words, and number them
+r = 0, ..., n - 1. Identical rows may be numbered in any order. Let s be the first 52 bits of the SHA-256 of a
+secret and the user's id. Row r counts if
 
-    x = (a g + c m) mod p,   h = x^3 mod p.
+    ((r + s) mod n) k mod n < k.
 
-The rows with the k least (h, words, m) count. The cube is a permutation modulo p, as 3 does not divide p - 1.
-It keeps the places of identical rows from being an arithmetic progression, so a user's kept rows are close to
-a uniform choice among the user's rows. A row that cannot be read may take one of the k places. A user's kept
-rows depend on this user's rows and on the key alone, so privacy does not rest on the key's secrecy.
+These are all rows if n <= k. Otherwise every t = (r + s) mod n below n belongs to one row. The condition
+holds for the first integer t that is at least j n / k, for j = 0, ..., k - 1, and for no other t.
+exactly k rows count,
+evenly spaced among the sorted ones. Over secrets, each row of a user counts with probability k/n, up to
+n / 2^52. Users are independent, so sums over many users represent all their rows. A row that cannot be read
+may take one of the k places. Which rows of a user count depends on this user's id and rows and on the secret
+alone. So privacy does not rest on its secrecy.
 
 **Size.** A sum is at most U times the number of rows in size. So int64 holds the sums, and noise on them, of
 `MOST_ROWS` = 2^42 rows. There is no other limit: rows beyond the horizon count, too.
@@ -36,46 +39,22 @@ import numpy as np
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import TableRelease
+from dpbandits.tables.owners import Owners
 
-__all__ = ["PRIME", "CodedRows", "OrderKey", "SumTable", "SumsPlan"]
+__all__ = ["CodedRows", "SumTable", "SumsPlan", "order_prefix"]
 
-PRIME = 2_147_483_579
-"""Largest prime below 2^31 with remainder 2 modulo 3.
-
-Products of two residues fit into int64, and different residues have different cubes.
-"""
+MOST_PER_USER = 2**20
+"""Largest number of a user's rows that count: with `MOST_ROWS` rows, n k is below 2^63."""
 
 UNITS = round(1.0 / REWARD_UNIT)
 """Number U of integer units in the reward bound."""
 
 _WORD = 2**62
-_HALF = 2**31
 
 
-class OrderKey(NamedTuple):
-    """Secret numbers of the order in which a user's rows count, from 1 to `PRIME` - 1."""
-
-    a: int
-    b: int
-    c: int
-
-    def __repr__(self) -> str:
-        return "OrderKey()"
-
-    @classmethod
-    def of(cls, secret: bytes) -> Self:
-        """Return the numbers that belong to a secret."""
-        digest = hmac.new(secret, b"order of a user's rows", hashlib.sha256).digest()
-        return cls(*(1 + int.from_bytes(digest[8 * i : 8 * i + 8]) % (PRIME - 1) for i in range(3)))
-
-    def hashed(self, words: IntArray, number: IntArray) -> IntArray:
-        """Return h (n,) of rows with words (n, s), which are number 1, 2, ... (n,) among identical rows."""
-        found = np.full(len(words), self.b)
-        for word in words.T:
-            for half in (word // _HALF, word % _HALF):
-                found = (found * self.a + half) % PRIME
-        found = (found * self.a % PRIME + number % PRIME * self.c) % PRIME
-        return found * found % PRIME * found % PRIME
+def order_prefix(secret: bytes) -> str:
+    """Return the text that stands before a user's id, where it is hashed for the order of the user's rows."""
+    return hmac.new(secret, b"order of a user's rows", hashlib.sha256).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -145,7 +124,7 @@ class SumsPlan:
         counts: Columns of each table of counts.
         alone: True if one more table of rewards has an entry for each arm.
         weight_units: Largest weight V of a row; 0 if there is no table of weights.
-        rows_per_user: Number k of a user's rows that count; None if rows have no user.
+        rows_per_user: Number k <= `MOST_PER_USER` of a user's rows that count; None if rows have no user.
     """
 
     sizes: tuple[int, ...]
@@ -169,7 +148,7 @@ class SumsPlan:
             counts=counts.groups,
             alone=tables.n_alone > 0,
             weight_units=tables.weight_units(len(rewards.groups)) if tables.n_weighed else 0,
-            rows_per_user=tables.privacy.rounds_per_user if user_ids else None,
+            rows_per_user=min(tables.privacy.rounds_per_user, MOST_PER_USER) if user_ids else None,
         )
 
     @cached_property
@@ -232,26 +211,28 @@ class SumsPlan:
                 found[:, word] = found[:, word] * self.radices[digit] + digits[digit]
         return found
 
-    def kept(self, rows: CodedRows, owners: IntArray, key: OrderKey) -> BoolArray:
+    def kept(self, rows: CodedRows, owners: Owners, secret: bytes) -> BoolArray:
         """Return a mask (n,) of the rows that count; see the module.
 
         Args:
             rows: Coded rows.
-            owners: Number of each row's user (n,), -1 for a row without one, which does not count.
-            key: Secret numbers of the order.
+            owners: User of each row. A row without one does not count.
+            secret: Secret of the order.
         """
-        named = owners >= 0
-        if self.rows_per_user is None:
-            return np.ones(len(owners), dtype=np.bool_)
-        few = np.bincount(owners[named]) <= self.rows_per_user
-        kept = np.append(few, False)[owners]  # index -1 reads the appended False
-        many = np.flatnonzero(~kept & named)
-        words, of = self.packed(rows.at(many)), owners[many]
-        order = np.lexsort((*words.T, of))
-        words, of, many = words[order], of[order], many[order]
-        number = 1 + _places((np.diff(words, axis=0, prepend=-1) != 0).any(axis=1) | _changes(of))
-        order = np.lexsort((number, *words.T[::-1], key.hashed(words, number), of))
-        kept[many[order]] = _places(_changes(of[order])) < self.rows_per_user
+        of, most = owners.numbers, self.rows_per_user
+        if most is None:
+            return np.ones(len(of), dtype=np.bool_)
+        had = np.bincount(of[owners.named])
+        kept = np.append(had <= most, False)[of]  # index -1 reads the appended False
+        many = np.flatnonzero(~kept & owners.named)
+        order = np.lexsort((*self.packed(rows.at(many)).T[::-1], of[many]))
+        many = many[order]
+        users, first, of = np.unique(of[many], return_index=True, return_inverse=True)
+        before = order_prefix(secret)
+        digests = (hashlib.sha256((before + owners.texts[user]).encode()) for user in users.tolist())
+        starts = np.fromiter((int(one.hexdigest()[:13], 16) for one in digests), np.int64, len(users))
+        n = had[users][of]
+        kept[many] = (np.arange(len(many)) - first[of] + starts[of] % n) % n * most % n < most
         return kept
 
     def summed(self, rows: CodedRows, kept: BoolArray) -> IntArray:
@@ -273,14 +254,3 @@ class SumsPlan:
             own = np.bincount(by[table.by] * table.stride + cells, weights=adds[table.adds])
             found[table.start : table.start + len(own)] += own.astype(np.int64)
         return found
-
-
-def _changes(values: IntArray) -> BoolArray:
-    """Return True at the first of each run of equal values (n,)."""
-    return np.asarray(np.diff(values, prepend=-1) != 0)
-
-
-def _places(begins: BoolArray) -> IntArray:
-    """Return the place 0, 1, ... of each entry (n,) in its run, from a mask of the runs' first entries."""
-    places = np.arange(len(begins))
-    return places - np.maximum.accumulate(np.where(begins, places, 0))

@@ -63,6 +63,7 @@ class SqlEngine:
         decimal: Expression of the number in a text that matches `NUMBER`; NULL or infinity if it is too
             large.
         hexadecimal: Expression of the number in up to 15 hexadecimal digits.
+        digest: Expression of the SHA-256 of a text, as hexadecimal digits.
         casting: Expression of the number in a text that surely has one of this type.
         array: Constant array of numbers, from their texts and their type.
         entry: Entry of an array, from an index that begins at 0.
@@ -81,6 +82,7 @@ class SqlEngine:
     matches: str
     decimal: str
     hexadecimal: str
+    digest: str
     casting: str
     array: str
     double: str
@@ -134,6 +136,7 @@ ENGINES: dict[str, SqlEngine] = {
         matches="regexp_full_match({}, '{}')",
         decimal="TRY_CAST({} AS DOUBLE)",
         hexadecimal="TRY_CAST(TRY_CAST('0x0' || {} AS BIGINT) AS DOUBLE)",
+        digest="sha256({})",
         casting="TRY_CAST({} AS {})",
         array="CAST('[{}]' AS {}[])",
         double="DOUBLE",
@@ -155,6 +158,7 @@ ENGINES: dict[str, SqlEngine] = {
         f"WHEN abs(CAST({{0}} AS numeric)) <= {_NOTHING} THEN 0e0 "
         "ELSE CAST({0} AS double precision) END",
         hexadecimal="CAST(CAST(CAST('x' || lpad({}, 16, '0') AS bit(64)) AS bigint) AS double precision)",
+        digest="encode(sha256(convert_to({}, 'UTF8')), 'hex')",
         casting="CAST({} AS {})",
         array="(CAST('{{{}}}' AS {}[]))",
         row="(dpb_row).*",
@@ -169,6 +173,7 @@ ENGINES: dict[str, SqlEngine] = {
         matches="{} RLIKE '(?s)^(?:{})(?!.)'",  # `$` would match before a line break
         decimal="TRY_CAST({} AS DOUBLE)",
         hexadecimal="CAST(CAST(conv('0' || {}, 16, 10) AS bigint) AS DOUBLE)",
+        digest="sha2({}, 256)",
         casting="TRY_CAST({} AS {})",
         array="CAST(split('{}', ',') AS ARRAY<{}>)",
         entry="{}[{}]",
