@@ -4586,4 +4586,24 @@ MUTATIONS = (
         ),
         tests="tests/contracts/test_copies.py::test_a_pickled_function_holds_what_save_writes",
     ),
+    _bug(
+        "shuffled reports hide behind too many",
+        "a certificate of shuffled reports counts more clones of each person than the mechanism makes",
+        (
+            "privacy/shuffling.py",
+            "log_odds = math.log(2.0) - ",
+            "log_odds = math.log(3.0) - ",
+        ),
+        tests="tests/privacy/test_shuffling.py::test_it_is_never_below_the_exact_divergence",
+    ),
+    _bug(
+        "clones merged into the most",
+        "a certificate of shuffled reports merges numbers of clones into those that protect more",
+        (
+            "privacy/shuffling.py",
+            "return clones[starts] + 1.0,",
+            "return clones[np.minimum(starts + step, len(clones)) - 1] + 1.0,",
+        ),
+        tests="tests/privacy/test_shuffling.py::test_many_people_are_summed_in_few_places_and_never_below",
+    ),
 )

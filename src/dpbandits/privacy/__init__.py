@@ -9,6 +9,7 @@ the promise. A guarantee describes definition, noise, certificate and assumption
 - `noise`: `SecureNoise`, `SimulatedNoise`: integer noise and the rule for its certificate; `words`: sources
   of random bits; `samplers`: exact samplers that use them.
 - `histogram`: `ReportHistogram`: one bucket a report, and the noise of two aggregators.
+- `shuffling`: `shuffled`, a certificate for local reports that somebody shuffles; no guarantee uses it.
 - `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
 - `prefix_sums`: `BlockRelease`, the matrix mechanism, and `TreeRelease`, the binary tree mechanism (both are
   known as DP-FTRL).

@@ -10,7 +10,6 @@ import dpbandits as dpb
 from dpbandits.distributed import DistributedSpec
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import Facts, plan
-from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.planning.answers import (
     OF_FACTS,
     OF_RATES,
@@ -21,6 +20,7 @@ from dpbandits.lab.planning.answers import (
     shares_of,
 )
 from dpbandits.lab.worlds import hard
+from reproduction.studies.distributed_crowds import simulate_distributed
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90))
 
@@ -225,10 +225,15 @@ def test_two_aggregators_are_planned_beside_the_others_with_the_noise_of_a_cell(
     assert "16 cells" in str(found)
 
 
-def test_columns_that_two_aggregators_have_no_cells_for_are_refused_before_a_world_is_drawn():
+def test_two_aggregators_need_few_columns_and_a_batch_of_people():
     many = dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(30)})
     with pytest.raises(InvalidParameter, match="more than 300 cells"):
         plan(contexts=many, arms=range(100), effect=0.1, users=1_000_000, trusts=["central", "distributed"])
+    with pytest.raises(InvalidParameter, match=r"users.*100"):
+        small(users=99, trusts=["distributed"])
+    found = small(users=450, trusts=["distributed"], effect=0.1, worlds=2, seconds=0, epsilon=0.1)
+    curve = found.answers["distributed"].along_people
+    assert curve is None or min(curve.places) >= 100
 
 
 @pytest.mark.slow

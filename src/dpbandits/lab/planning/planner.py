@@ -21,6 +21,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._typing import FloatArray, Seed
+from dpbandits.distributed import DistributedTuning
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.comparing.addresses import address_of
 from dpbandits.lab.comparing.comparison import Trial
@@ -143,7 +144,7 @@ def plan(
     """Predict the cost of privacy for a decision from public facts alone.
 
     Args:
-        users: Number of users to come, with one decision each; 50 or more.
+        users: Number of users to come, with one decision each; 50 or more, for two aggregators 100 or more.
         facts: Public facts. You can pass the arguments of `Facts` by name instead (`contexts=`, `arms=`,
             `effect=`, ...).
         table: Public table of similar users with the reward of every arm, instead of facts; its users are
@@ -186,7 +187,7 @@ def plan(
             f"epsilon is {epsilon:g}, expected at most {LARGEST_EPSILON:g}: a larger one protects nobody"
         )
     planner = _Planner(
-        users=_checks.integer(users, name="users", minimum=_LEAST_PEOPLE),
+        users=_checks.integer(users, name="users", minimum=_least_people(trusts)),
         source=_source(facts, table, known, public=public),
         target=_share(target, "target"),
         certainty=_share(certainty, "certainty"),
@@ -207,6 +208,11 @@ def plan(
         until=None if seconds is None else time.monotonic() + seconds,
         watch=watch or (lambda _: None),
     )
+
+
+def _least_people(trusts: Sequence[str]) -> int:
+    """Return the smallest number of users of a plan; that of two aggregators is their smallest batch."""
+    return max(_LEAST_PEOPLE, DistributedTuning().min_batch if "distributed" in trusts else 0)
 
 
 def _share(value: float, name: str) -> float:
@@ -307,7 +313,8 @@ class _Planner:
         self.make_world = _Worlds(
             source, address_of(source.to_config() if isinstance(source, Facts) else source)
         )
-        self.sizes = sorted({users // part for part in PARTS if users // part >= _LEAST_PEOPLE} | {users})
+        least = _least_people(self.trusts)
+        self.sizes = sorted({users // part for part in PARTS if users // part >= least} | {users})
         self.grids = {
             trust: sorted({one for one in EPSILONS[trust] if one < self.epsilon} | ends)
             for trust in self.trusts
