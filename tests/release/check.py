@@ -32,7 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
-LARGEST_WHEEL = 1_700_000
+LARGEST_WHEEL = 1_650_000
 """Largest size of the wheel in bytes."""
 
 LARGEST_TARBALL = 40_000
