@@ -54,7 +54,10 @@ items: $(VENV)/.run ## Write a line for every element of the papers into reprodu
 serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
 	$(VENV)/bin/dpbandits serve $(ARGS)
 
-demo: $(VENV)/.serve ## Open a page that shows one's own private report, and a service that learns from 2,000 pages
+# Two aggregators in Node, for `make demo ARGS="--trust distributed"` and tests.
+AGGREGATORS := tests/distributed/aggregators
+
+demo: $(VENV)/.serve $(if $(findstring distributed,$(ARGS)),$(AGGREGATORS)/node_modules) ## Show private reports of 2,000 pages (ARGS="--trust distributed": two aggregators)
 	$(PY) examples/demo/serve.py $(ARGS)
 
 js: ## Measure, check and test the device in JavaScript (needs node and npm)
@@ -69,7 +72,6 @@ js/node_modules: js/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix js --no-audit --no-fund --silent && touch $@; \
 	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
 
-AGGREGATORS := tests/distributed/aggregators
 $(AGGREGATORS)/node_modules: $(AGGREGATORS)/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix $(AGGREGATORS) --no-audit --no-fund --silent && touch $@; \
 	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
@@ -161,7 +163,7 @@ $(VENV)/.run: pyproject.toml | $(VENV)/.python
 	@touch $@
 
 $(VENV)/.serve: pyproject.toml | $(VENV)/.python
-	$(INSTALL) '.[service]'
+	$(INSTALL) '.[service,encryption]'
 	@touch $@
 
 # The developer's environment holds the user's.

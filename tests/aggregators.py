@@ -125,6 +125,6 @@ class Pair:
 
 
 def acknowledged(crowd: "subprocess.Popen[str]") -> dict[str, Any]:
-    out, _ = crowd.communicate(timeout=100)
+    out, _ = crowd.communicate(timeout=600)
     found: dict[str, Any] = json.loads(out)
     return found

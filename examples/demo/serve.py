@@ -1,6 +1,7 @@
 """A page that shows one's own report byte by byte, and a service that learns from 2,000 simulated pages.
 
     make demo                    # or: python examples/demo/serve.py --epsilon 1 --port 0
+    make demo ARGS="--trust distributed"    # two aggregators instead: see two_aggregators.py
 
 The service is the one that `dpbandits serve` runs, on a folder that is removed at the end, with one local
 policy. The pages beside it are this folder's, and the device is `js/`. It listens on this machine alone, and
@@ -152,12 +153,22 @@ def demonstration(*, epsilon: float = 2.0, port: int = 0) -> Iterator[tuple[str,
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of a report, in (0, 16]")
+    arguments.add_argument("--trust", choices=("local", "distributed"), default="local")
+    arguments.add_argument(
+        "--epsilon", type=float, help="privacy loss of a report, in (0, 16]; 2, or 1 with two aggregators"
+    )
+    arguments.add_argument("--pages", type=int, default=2000, help="people who report to two aggregators")
+    arguments.add_argument("--browsers", type=int, default=3, help="how many of these have Chromium")
     arguments.add_argument("--port", type=int, default=8090, help="0 takes any that is free")
     asked = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with demonstration(epsilon=asked.epsilon, port=asked.port) as (url, token):
+        if asked.trust == "distributed":
+            import two_aggregators
+
+            two_aggregators.run(epsilon=asked.epsilon or 1.0, pages=asked.pages, browsers=asked.browsers)
+            return
+        with demonstration(epsilon=asked.epsilon or 2.0, port=asked.port) as (url, token):
             print(f"{url}/demo/")
             print(f"its desk: {url}/ with the token {token}")
             print("Ctrl-C ends it, and removes what it kept.", flush=True)

@@ -55,9 +55,9 @@ function gridSizes(columns, epsilon, horizon, cells) {
 }
 
 /** Number of versions that devices report on. Halves are rounded to even numbers, as in Python. */
-function versionsOf(horizon, { first, growth }) {
+function versionsOf(horizon, { first, growth, min_batch }) {
   let count = 0;
-  for (let size = first * horizon, left = horizon; left > 0; size *= growth, count++) {
+  for (let size = Math.max(first * horizon, min_batch), left = horizon; left > 0; size *= growth, count++) {
     const whole = Math.floor(size);
     const up = size - whole > 0.5 || (size - whole === 0.5 && whole % 2);
     left -= left < 2 * size ? left : Math.max(1, whole + Number(up));

@@ -88,9 +88,9 @@ def test_kills_lose_no_acknowledged_report_and_release_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_fifty_kills_of_each_lose_nothing(tmp_path):
-    killed(tmp_path, kills=50, reports=600, seed=1)
+    killed(tmp_path, kills=50, reports=2000, seed=1)
 
 
 def killed(folder, *, kills, reports, seed):

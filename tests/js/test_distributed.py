@@ -116,7 +116,7 @@ def specs() -> list[DistributedSpec]:
             tuning=DistributedTuning(cells=cells, first=first, growth=growth, min_batch=min_batch),
         )
         for some in columns
-        for epsilon, k, horizon in ((1, 1, 25), (0.1, 7, 4000), (3.3, 2, 10**6), (1, 1, 1))
+        for epsilon, k, horizon in ((1, 1, 77), (0.1, 7, 4000), (3.3, 2, 10**6), (1, 1, 90))
         for cells, first, growth, min_batch in ((None, 0.02, 1.5, 1), (250, 0.1, 1.05, 77), (64, 0.02, 2, 5))
     ]
 

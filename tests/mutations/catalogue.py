@@ -2467,6 +2467,13 @@ MUTATIONS = (
         tests="tests/distributed/test_device.py::test_one_choice_makes_one_report_and_the_budget_ends",
     ),
     _bug(
+        "tasks of two aggregators that do not depend on the spec",
+        "devices report to aggregators that were set up for less noise, or for smaller batches",
+        ("distributed/dap.py", "task {spec.fingerprint} {task.version}", "task {spec.seed} {task.version}"),
+        tests="tests/distributed/test_dap.py::"
+        "test_the_id_of_a_task_depends_on_everything_that_noise_and_batches_depend_on",
+    ),
+    _bug(
         "counts of parts under one look",
         "late reports count people of the parts that are asked about now, and not of those they answered",
         (
