@@ -172,7 +172,7 @@ def test_the_statement_says_what_is_not_covered_first():
     page = small().statement().explain()
     limits = page[page.index("What is not promised") :]
     assert limits.index("Two aggregators that work together see every report") < 80
-    assert "A sum has at least 2 reports, if the aggregators refuse smaller ones." in limits
+    assert "A sum has at least 2 reports, unless aggregators accept fewer." in limits
     assert small().statement().certificate.describe() == "pure differential privacy, epsilon = 1"
 
 

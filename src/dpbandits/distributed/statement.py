@@ -100,9 +100,8 @@ def reports_guarantee(histogram: ReportHistogram, *, versions: int, min_batch: i
         certificate=PureDP(epsilon=privacy.epsilon),
         limits=(
             "A deployment supplies two aggregators, and devices that split reports.",
-            f"A user makes at most {reports}: more would each cost as much again.",
-            f"A sum has at least {counted(min_batch, 'report')}, if the aggregators refuse smaller ones. The "
-            "guarantee does not rest on this.",
+            f"A user makes at most {reports}: more would cost more.",
+            f"A sum has at least {counted(min_batch, 'report')}, unless aggregators accept fewer.",
         ),
         notes=(
             "A report is one bucket of weight one, so a forged report weighs as much as an honest one. A "
