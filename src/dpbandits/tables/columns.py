@@ -44,7 +44,6 @@ __all__ = [
     "Column",
     "Fate",
     "Ordered",
-    "Point",
     "Range",
     "fates_of",
     "finite_in",
@@ -52,9 +51,6 @@ __all__ = [
 ]
 
 Category = str | int | bool
-
-Point = tuple[float, ...]
-"""Encoded cell: a coordinate, or two for a `Cycle`; NaN for a cell that cannot be used."""
 
 
 class Fate(IntEnum):
@@ -118,8 +114,8 @@ class Column(Configured, ABC):
         """
 
     @abstractmethod
-    def point(self, cell: object) -> Point:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def point(self, cell: object) -> tuple[float, ...]:
+        """Return one cell as `points` encodes it, without NumPy: `width` numbers. No cell raises an error."""
 
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
         """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
@@ -240,7 +236,7 @@ class Range(Column):
         shares = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (shares if self.clip else np.where(outside, np.nan, shares)), found
 
-    def point(self, cell: object) -> Point:
+    def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
         given = finite_in(cell, self.missing)
         if self.clip:
@@ -288,7 +284,7 @@ class Ordered(Column):
         found[(found == Fate.READ) & ~known] = Fate.OUTSIDE
         return np.where(known, places / (len(self.values) - 1), np.nan), found
 
-    def point(self, cell: object) -> Point:
+    def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
         given = finite_in(cell, None)
         places = [place for place, value in enumerate(self.values) if float(value) == given]
@@ -427,7 +423,7 @@ class Categories(Column):
         codes, fates = map(np.array, self._meanings)
         return np.where(codes < 0, np.nan, codes)[found], fates[found]
 
-    def point(self, cell: object) -> Point:
+    def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
         place = self._exact.get(cell) if type(cell) is self.kind else None
         if place is None:

@@ -20,7 +20,6 @@ from dpbandits.tables.columns import COLUMNS, Column, Fate, fates_of, finite_in
 
 if TYPE_CHECKING:
     from dpbandits._typing import FloatArray, IntArray
-    from dpbandits.tables.columns import Point
 
 __all__ = ["Cycle", "DateRange"]
 
@@ -96,7 +95,7 @@ class DateRange(Column):
         found[(found == Fate.READ) & ~inside] = Fate.OUTSIDE
         return np.where(usable & (inside | self.clip), np.clip(shares, 0.0, 1.0), np.nan), found
 
-    def point(self, cell: object) -> Point:
+    def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
         moment, fate = _time(cell)
         given = self.missing if fate is Fate.MISSING else moment
@@ -187,7 +186,7 @@ class Cycle(Column):
                 shares = places / self.period % 1.0
             return self.circle(shares), found
 
-    def point(self, cell: object) -> Point:
+    def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
         share = math.nan
         if isinstance(self.period, str):
