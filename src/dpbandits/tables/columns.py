@@ -114,8 +114,12 @@ class Column(Configured, ABC):
         """
 
     @abstractmethod
+    def _point(self, cell: object) -> tuple[float, ...]:
+        """Return one encoded cell, for `point`."""
+
     def point(self, cell: object) -> tuple[float, ...]:
         """Return one cell as `points` encodes it, without NumPy: `width` numbers. No cell raises an error."""
+        return self._point(cell)
 
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
         """Return encoded cells, (n,) or (n, width), with NaN for an unusable cell.
@@ -236,8 +240,7 @@ class Range(Column):
         shares = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (shares if self.clip else np.where(outside, np.nan, shares)), found
 
-    def point(self, cell: object) -> tuple[float, ...]:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def _point(self, cell: object) -> tuple[float, ...]:
         given = finite_in(cell, self.missing)
         if self.clip:
             given = min(max(given, self.low), self.high)  # NaN for NaN
@@ -284,8 +287,7 @@ class Ordered(Column):
         found[(found == Fate.READ) & ~known] = Fate.OUTSIDE
         return np.where(known, places / (len(self.values) - 1), np.nan), found
 
-    def point(self, cell: object) -> tuple[float, ...]:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def _point(self, cell: object) -> tuple[float, ...]:
         given = finite_in(cell, None)
         places = [place for place, value in enumerate(self.values) if float(value) == given]
         return (places[0] / (len(self.values) - 1) if places else math.nan,)
@@ -423,8 +425,7 @@ class Categories(Column):
         codes, fates = map(np.array, self._meanings)
         return np.where(codes < 0, np.nan, codes)[found], fates[found]
 
-    def point(self, cell: object) -> tuple[float, ...]:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def _point(self, cell: object) -> tuple[float, ...]:
         place = self._exact.get(cell) if type(cell) is self.kind else None
         if place is None:
             place = code_of(cell, self._places, default=len(self.values) + 2)

@@ -95,8 +95,7 @@ class DateRange(Column):
         found[(found == Fate.READ) & ~inside] = Fate.OUTSIDE
         return np.where(usable & (inside | self.clip), np.clip(shares, 0.0, 1.0), np.nan), found
 
-    def point(self, cell: object) -> tuple[float, ...]:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def _point(self, cell: object) -> tuple[float, ...]:
         moment, fate = _time(cell)
         given = self.missing if fate is Fate.MISSING else moment
         if given is None:
@@ -186,8 +185,7 @@ class Cycle(Column):
                 shares = places / self.period % 1.0
             return self.circle(shares), found
 
-    def point(self, cell: object) -> tuple[float, ...]:
-        """Return one cell as `points` encodes it, without NumPy. No cell raises an error."""
+    def _point(self, cell: object) -> tuple[float, ...]:
         share = math.nan
         if isinstance(self.period, str):
             moment, fate = _time(cell)
