@@ -1,9 +1,11 @@
-"""Time and memory of the sums that `central.learn` needs: `python -m benchmarks.learn_from_tables`.
+"""Time and memory of the sums of a log that `central.learn` needs: `python -m benchmarks.learn_from_tables`.
 
 The table is made before the clock starts: text ids, two rows a user, four contexts, three arms, propensities,
 as one Parquet file. Seconds of processor time of one thread, and the peak memory of a process that does one
 line only. "plain SQL" is the query that a person writes by hand: the same cells, without the rules that read
-rows, bounds or a limit of a user's rows. With `--postgres ADDRESS` the same rows are in a table `dpb_log`
+rows, bounds or a limit of a user's rows. With `--evaluate` the sums are those of a private evaluation of one
+policy of marginal tables, doubly robust, and with `--loaded` a `LoggedTable` computes them from rows that are
+loaded. With `--postgres ADDRESS` the same rows are in a table `dpb_log`
 there; the seconds that count are then wall time. Prints Markdown, and with `--out` replaces lines of a file
 of results. The seed of the rows is 1,000,000.
 """
@@ -17,18 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpbandits.central.logged.engine import summed_by
-from dpbandits.central.logged.logged_table import LogColumns, tables_policy
+from dpbandits.central.logged.evaluation import Evaluation
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, tables_policy
 from dpbandits.central.logged.people import people_menu
 from dpbandits.central.logged.plan import SumsPlan
+from dpbandits.central.logged.source_log import opened_log
+from dpbandits.central.published_function import PublishedFunction
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.tables import Categories, Range, Schema
+from dpbandits.tables.files import read_table_file
 from dpbandits.tables.warehouse import source_of
 
 SEED = 1_000_000
+ARMS = ["mail", "call", "nothing"]
 PEOPLE = Schema(
     age=Range(18, 90),
     income=Range(0, 1000),
@@ -60,7 +70,7 @@ def one(table: str, rows: int, rows_per_user: int, memory: int) -> dict[str, flo
     columns = LogColumns(
         contexts=PEOPLE.names, action="offer", reward="paid", propensity="chance", user="person"
     )
-    menu = people_menu(PEOPLE, arms=["mail", "call", "nothing"])
+    menu = people_menu(PEOPLE, arms=ARMS)
     if menu is None:  # there are contexts and arms; for type checkers
         raise SystemExit("no menu")
     privacy = JointDP(epsilon=1.0, delta=0.1 / rows, rounds_per_user=rows_per_user)
@@ -72,6 +82,57 @@ def one(table: str, rows: int, rows_per_user: int, memory: int) -> dict[str, flo
     source.close()
     return {
         "entries": plan.size,
+        "cpu": time.process_time() - began,
+        "wall": time.perf_counter() - wall,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def learned(folder: Path) -> None:
+    """Publish a policy of marginal tables, learned from 20,000 other rows, to a folder."""
+    rng, rows = np.random.default_rng(SEED + 1), 20_000
+    held = {
+        "age": 18 + 72 * rng.random(rows),
+        "income": 1000 * rng.random(rows),
+        "paid": rng.integers(0, 2, rows),
+    }
+    held["region"] = rng.choice(["north", "south", "east", "west"], rows)
+    held["plan"], held["offer"] = rng.choice(["a", "b", "c"], rows), rng.choice(ARMS, rows)
+    log = LoggedTable.of_people(
+        held,
+        contexts=PEOPLE,
+        arms=ARMS,
+        action="offer",
+        reward="paid",
+        reward_range=(0, 1),
+        release="marginals",
+    )
+    privacy = JointDP(epsilon=1.0, delta=1e-6, user_ids=False)
+    log.publish(privacy, horizon=rows).function.save(folder)
+
+
+def evaluated(table: str, rows_per_user: int, memory: int, policy: str, *, loaded: bool) -> dict[str, float]:
+    """Add up the sums of a private evaluation of one policy in this process."""
+    function, key = PublishedFunction.load(policy), bytes(32)
+    privacy = JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=rows_per_user)
+    terms: dict[str, Any] = {"policies": {"policy": function}, "privacy": privacy, "against": "mail"}
+    roles: dict[str, Any] = {"action": "offer", "reward": "paid", "reward_range": (0, 1), "user": "person"}
+    roles |= {"propensity": "chance"}
+    began, wall = time.process_time(), time.perf_counter()
+    if loaded:
+        names = [*PEOPLE.names, "offer", "paid", "chance", "person"]
+        kinds = {name: float if name in ("age", "income", "paid", "chance") else str for name in names}
+        held = read_table_file(table, kinds, gaps=kinds)
+        log = LoggedTable.of_people(held, contexts=PEOPLE, arms=ARMS, **roles)
+        sums = Evaluation(log=log, **terms).unsafe_sums(key)
+    elif function.menu is None:  # for type checkers
+        raise SystemExit("no menu")
+    else:
+        told: dict[str, Any] = {"clip": False, "memory": memory, "threads": 1, "progress": False}
+        with opened_log(table, function.menu, **roles, **told) as where:
+            sums = Evaluation(log=where, **terms).unsafe_sums(key)
+    return {
+        "entries": len(sums),
         "cpu": time.process_time() - began,
         "wall": time.perf_counter() - wall,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -137,10 +198,16 @@ def main() -> None:
     parser.add_argument("--postgres", help="address of a PostgreSQL database, which alone is measured")
     parser.add_argument("--folder", type=Path, help="folder in which files of rows are kept")
     parser.add_argument("--out", type=Path, help="file of results")
+    parser.add_argument("--evaluate", action="store_true", help="sums of an evaluation")
+    parser.add_argument("--loaded", action="store_true", help="with --evaluate: rows are loaded")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--policy", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         table, rows, most, memory = given.one[0], *map(int, given.one[1:])
+        if given.policy:
+            print(json.dumps(evaluated(table, most, memory, given.policy, loaded=given.loaded)))
+            return
         print(json.dumps(one(table, rows, most, memory) if most else plain(table, memory)))
         return
     print("| rows | k | engine | entries | CPU, s | wall, s | peak, MB |\n|---|---|---|---|---|---|---|")
@@ -152,9 +219,16 @@ def main() -> None:
             engine, table, limits = "DuckDB", str(path), [*(given.k or [2, 1]), 0]
             if given.postgres:
                 engine, table, limits = "PostgreSQL", _in_postgres(given.postgres, path), limits[:-1]
+            others = []
+            if given.evaluate:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    learned(Path(scratch) / "policy")
+                others = ["--policy", str(Path(scratch) / "policy"), *(["--loaded"] if given.loaded else [])]
+                engine, limits = f"{'rows loaded' if given.loaded else engine}, evaluate", limits[:2]
             for most in limits:
                 own = [table, str(rows), str(most), str(given.memory * 10**6)]
-                command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--one", *own]
+                command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--one", *own, *others]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE)  # noqa: S603
                 found = json.loads(done.stdout)
                 told = f"{found['cpu']:.1f} | {found['wall']:.1f} | {found['megabytes']:.0f}"

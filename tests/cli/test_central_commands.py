@@ -535,6 +535,34 @@ def test_evaluate_privately_releases_once_and_pays_once(tables):
     assert not (tables / "more").exists()
 
 
+def test_evaluate_privately_reads_a_table_where_it_is(tables):
+    (tables / "log.toml").write_text(DESCRIBED)
+    assert call("learn", tables / "log.toml", "--out", tables / "policy").exit_code == 0
+    words = [
+        "evaluate",
+        tables / "policy",
+        "--table",
+        tables / "held.csv",
+        "--out",
+        tables / "values",
+        *PRIVATELY,
+    ]
+    done = call(*words, "--memory", "1", "--threads", "1")
+    assert done.exit_code == 0, done.output
+    assert "policy minus always 0: " in done.stdout
+    assert "the engine that reads the table" in done.stdout
+    assert call(*words).stdout == done.stdout  # the same run again
+    for wrong, match in (
+        ([*words, tables / "held.csv"], "either LOG or --table"),
+        ([*words[:2], *words[4:]], "either LOG or --table"),
+        ([*words[:2], tables / "held.csv", *words[4:], "--memory", "1"], "are for --table"),
+        (words[:4], "--table is for --private"),
+    ):
+        refused = call(*wrong)
+        assert isinstance(refused.exception, InvalidParameter)
+        assert match in str(refused.exception)
+
+
 @pytest.mark.parametrize("column", ["age", "arm", "code", "reward", "chance", "person"])
 def test_one_cell_of_the_log_changes_nothing_that_evaluate_says_of_its_promise(tables, column):
     (tables / "log.toml").write_text(DESCRIBED)

@@ -1084,11 +1084,41 @@ MUTATIONS = (
         "an inverse propensity that is not cut",
         "evaluate: weights above the stated bound, which the statement says are cut",
         (
-            "central/logged/evaluation.py",
-            "np.minimum(1.0 / chance[some], self.weight)",
+            "central/logged/terms.py",
+            "np.minimum(1.0 / chance[some], self.largest_weight)",
             "1.0 / chance[some]",
         ),
         tests="tests/central/logged/test_evaluation.py",
+    ),
+    _bug(
+        "an inverse propensity that is not cut in an engine",
+        "evaluate: an engine's weights above the stated bound, which the statement says are cut",
+        (
+            "central/logged/terms_engine.py",
+            "THEN least(1e0 / dpb_chance, {double(most)})",
+            "THEN 1e0 / dpb_chance",
+        ),
+        tests="tests/central/logged/test_evaluation_engine.py::test_an_engine_adds_up_what_numpy_does",
+    ),
+    _bug(
+        "an evaluated person for each row in an engine",
+        "evaluate: a person with several rows moves an engine's sums several times",
+        (
+            "central/logged/terms_engine.py",
+            "rules.rows_per_user is not None and rules.rows_per_user > 1",
+            "False",
+        ),
+        tests="tests/central/logged/test_evaluation_engine.py::test_an_engine_adds_up_what_numpy_does",
+    ),
+    _bug(
+        "an engine that decides by another column",
+        "evaluate: an engine values the decisions of another policy than the published one",
+        (
+            "central/logged/terms_engine.py",
+            "held = cell(name, ",
+            "held = cell(rules.menu.contexts.names[0], ",
+        ),
+        tests="tests/central/logged/test_evaluation_engine.py::test_an_engine_adds_up_what_numpy_does",
     ),
     _bug(
         "an interval without the noise",
@@ -1155,9 +1185,9 @@ MUTATIONS = (
         "an evaluated person for each row",
         "evaluate: a person with several rows moves the sums several times",
         (
-            "central/logged/evaluation.py",
-            "        if self._owners is None:\n            return terms\n",
-            "        if self._owners is None or rows.size:\n            return terms\n",
+            "central/logged/terms.py",
+            "        if self.rows_per_user is None:\n            return terms\n",
+            "        if self.rows_per_user is None or terms.size:\n            return terms\n",
         ),
         tests="tests/central/logged/test_evaluation.py",
     ),
@@ -3717,7 +3747,7 @@ MUTATIONS = (
         "which rows of a user count depends on the order of the table, which engines do not keep",
         (
             "central/logged/plan.py",
-            "np.lexsort((*self.packed(rows.at(many)).T[::-1], of[many]))",
+            "np.lexsort((*packed(many).T[::-1], of[many]))",
             "np.lexsort((many, of[many]))",
         ),
         tests="tests/central/logged/test_plan.py::test_the_order_of_the_table_does_not_decide_which_rows_count",

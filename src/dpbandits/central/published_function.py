@@ -207,8 +207,20 @@ class PublishedFunction(Seen, ABC):
         )
 
     @abstractmethod
+    def rule(self) -> dict[str, Any]:
+        """Return the rule of `to_decisions`.
+
+        Raises:
+            InvalidParameter: The function has no such rule.
+        """
+
     def to_decisions(self) -> str:
-        """Return JSON that decides without this library: see `dpbandits.export.decide_by`."""
+        """Return JSON that decides without this library: see `dpbandits.export.decide_by`.
+
+        Raises:
+            InvalidParameter: There is no menu, or its columns cannot be exported.
+        """
+        return self._decisions(self.rule())
 
     def to_sql(
         self,
@@ -365,12 +377,8 @@ class PublishedCells(PublishedFunction):
         cells = self.contexts.find(rows)
         return cells if (cells >= 0).any() else self.contexts.locate(rows, name="contexts")
 
-    def to_decisions(self) -> str:
-        """Return JSON that decides without this library: see `dpbandits.export.decide_by`.
-
-        Raises:
-            InvalidParameter: There is no menu, or its columns cannot be exported.
-        """
+    def rule(self) -> dict[str, Any]:
+        """See `PublishedFunction.rule`."""
         edges: list[list[float]] = []
         for axis in self.contexts.axes:
             if isinstance(axis, IntervalAxis):
@@ -381,7 +389,7 @@ class PublishedCells(PublishedFunction):
                 raise InvalidParameter("to_decisions: only a product of cells of columns can be exported")
         scores = self._mean.copy()  # other runtimes take the highest score, without a tolerance for ties
         scores[np.arange(len(scores)), self._best] = scores.max(axis=1)
-        return self._decisions({"type": "cells", "edges": edges, "scores": scores.tolist()})
+        return {"type": "cells", "edges": edges, "scores": scores.tolist()}
 
     def under(self, guarantee: Guarantee) -> Self:
         """Return a copy with another guarantee."""
@@ -615,6 +623,10 @@ class PublishedPosterior(PublishedFunction):
                 effects of contexts nor sections of a kernel, separate for every arm or along actions. Or
                 actions have bounds, or a value that cannot be exported.
         """
+        return self._decisions(self.rule(draws=draws))
+
+    def rule(self, *, draws: ArrayLike | None = None) -> dict[str, Any]:
+        """See `PublishedFunction.rule`, and `to_decisions` for the argument."""
         found, law = self.features, self.posterior
         base = getattr(found, "base", None)
         if not isinstance(found, ArmFeatures | ActionFeatures) or not isinstance(
@@ -650,13 +662,12 @@ class PublishedPosterior(PublishedFunction):
                 "projection": base.projection.tolist(),
                 "longest": NORM_BOUND,
             }
-        rule |= {
+        return rule | {
             "middle": self.reward_range.middle,
             "width": self.reward_range.width,
             "mean": (means / ratio).tolist(),
             "draws": (rows.reshape(-1, *per_arm) / ratio).tolist(),
         }
-        return self._decisions(rule)
 
     def _exported_actions(self) -> dict[str, Any] | None:
         actions = None if self.menu is None else self.menu.actions

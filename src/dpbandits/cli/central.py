@@ -59,6 +59,8 @@ Propensity = Annotated[
         "it, actions were chosen uniformly at random."
     ),
 ]
+Memory = Annotated[float | None, Option(min=0.1, help="With --table: most memory of the engine, in GB.")]
+Threads = Annotated[int | None, Option(min=1, help="With --table: threads of the engine.")]
 _NO_ARM = ("none", "None", "NONE")
 """Texts in the action column that mean no arm, if the arms are read from the table."""
 
@@ -87,10 +89,8 @@ def learn(
             "loaded. Keep a password out of the address: set PGPASSWORD.",
         ),
     ] = None,
-    memory: Annotated[
-        float | None, Option(min=0.1, help="With --table: most memory of the engine, in GB.")
-    ] = None,
-    threads: Annotated[int | None, Option(min=1, help="With --table: threads of the engine.")] = None,
+    memory: Memory = None,
+    threads: Threads = None,
     schema: Annotated[
         Path | None,
         Option(
@@ -265,9 +265,7 @@ def learn(
                 bound=bound,
                 directory=out,
                 account=paying,
-                memory=None if memory is None else int(memory * 1e9),
-                threads=threads,
-                progress=True,
+                **_limits(memory, threads),
             ),
             out,
         )
@@ -302,6 +300,14 @@ def learn(
     if log.arms_were_read:
         error_console().print(f"Warning: {ARMS_WERE_READ}", soft_wrap=True, markup=False)
     _say(published, out)
+
+
+def _limits(memory: float | None, threads: int | None) -> dict[str, Any]:
+    return {
+        "memory": None if memory is None else int(memory * 1e9),
+        "threads": threads,
+        "progress": True,
+    }
 
 
 def _say(published: "PublishedTable", out: Path) -> None:
@@ -441,10 +447,20 @@ def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
 def evaluate(
     policy: Published,
     log: Annotated[
-        str,
+        str | None,
         Argument(help=f"Logged bandit data of users from whom the policy has not learned: {TABLES}."),
-    ],
+    ] = None,
     *,
+    where: Annotated[
+        str | None,
+        Option(
+            "--table",
+            help="With --private: instead of LOG, a table that is read where it is, as for `central learn "
+            "--table`. Its rows are not loaded. Policies of marginal tables or cells only.",
+        ),
+    ] = None,
+    memory: Memory = None,
+    threads: Threads = None,
     propensity: Propensity = None,
     density: Annotated[
         str | None,
@@ -487,7 +503,7 @@ def evaluate(
         bool, Option("--one-row-per-user", help="Declare that no user has two rows. This is not checked.")
     ] = False,
     rows_per_user: Annotated[
-        int, Option(min=1, help="Number of each user's rows that count, the first ones.")
+        int, Option(min=1, help="Number of each user's rows that count, chosen by a secret.")
     ] = 1,
     method: Annotated[str, Option(help="Estimator: doubly_robust or ips.")] = "doubly_robust",
     largest_weight: Annotated[
@@ -530,6 +546,10 @@ def evaluate(
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
+    if (log is None) == (where is None):
+        raise InvalidParameter("pass either LOG or --table ADDRESS")
+    if (memory is not None or threads is not None) and where is None:
+        raise InvalidParameter("--memory and --threads are for --table")
     if private:
         if density is not None or cluster is not None:
             raise InvalidParameter("--private: pass no --density and no --cluster")
@@ -540,12 +560,20 @@ def evaluate(
                 "say which user each row belongs to: pass either --user COLUMN or --one-row-per-user"
             )
         promise = JointDP(epsilon, delta, rounds_per_user=rows_per_user, user_ids=user is not None)
-        fresh = _readable_log(
-            held, log, propensity=propensity, user=user, reward_range=reward_range, clip=clip
+        span = (
+            getattr(held.function, "reward_range", None) if reward_range is None else range_in(reward_range)
         )
+        if held.function.menu is None or held.action is None:
+            raise InvalidParameter(
+                "--private is for policies that choose arms, learned from a table that a TOML file describes"
+            )
+        if span is None:
+            raise InvalidParameter("the policy has no reward range: pass --reward-range LOW:HIGH")
+        roles: dict[str, Any] = {"propensity": propensity, "user": user, "reward_range": span, "clip": clip}
         _evaluate_privately(
             held,
-            fresh,
+            where if log is None else _readable_log(held, log, **roles),
+            {} if log is not None else roles | _limits(memory, threads),
             out,
             promise,
             against=against,
@@ -555,6 +583,8 @@ def evaluate(
             paying=(ledger, account, budget),
         )
         return
+    if log is None:
+        raise InvalidParameter("--table is for --private: pass it too")
     if epsilon is not None or against is not None or out is not None or ledger is not None:
         raise InvalidParameter("--epsilon, --against, --out and --ledger are for --private: pass it too")
     grid = held.grid
@@ -623,7 +653,7 @@ def _readable_log(
     *,
     propensity: str | None,
     user: str | None,
-    reward_range: str | None,
+    reward_range: Any,
     clip: bool,
 ) -> "LoggedTable":
     """Return the log with the policy's columns; cells that cannot be read are no errors."""
@@ -631,13 +661,8 @@ def _readable_log(
     from dpbandits.tables.files import read_table_file
 
     menu, action = held.function.menu, held.action
-    if menu is None or action is None:
-        raise InvalidParameter(
-            "--private is for policies that choose arms, learned from a table that a TOML file describes"
-        )
-    span = getattr(held.function, "reward_range", None) if reward_range is None else range_in(reward_range)
-    if span is None:
-        raise InvalidParameter("the policy has no reward range: pass --reward-range LOW:HIGH")
+    if menu is None or action is None:  # `evaluate` has raised; for type checkers
+        raise InvalidParameter("expected a policy that chooses arms")
     columns = LogColumns(
         contexts=held.contexts, action=action, reward=held.reward, propensity=propensity, user=user
     )
@@ -648,7 +673,7 @@ def _readable_log(
         arms=menu.arms.labels,
         action=action,
         reward=held.reward,
-        reward_range=span,
+        reward_range=reward_range,
         propensity=propensity,
         user=user,
         clip=clip,
@@ -657,7 +682,8 @@ def _readable_log(
 
 def _evaluate_privately(
     held: "PublishedTable",
-    log: "LoggedTable",
+    log: "LoggedTable | str | None",
+    where: dict[str, Any],
     out: Path,
     promise: "JointDP",
     *,
@@ -668,6 +694,7 @@ def _evaluate_privately(
     paying: tuple[Path | None, str | None, str | None],
 ) -> None:
     from dpbandits.central.logged.evaluation import Evaluation
+    from dpbandits.central.logged.logged_table import LoggedTable
     from dpbandits.central.logged.once import evaluate as evaluate_once
     from dpbandits.central.logged.once import folder_of_run
 
@@ -682,9 +709,10 @@ def _evaluate_privately(
         "largest_weight": largest_weight,
         "law": "gaussian" if gaussian else None,
     }
-    Evaluation(policies={"policy": held.function}, log=log, privacy=promise, **arguments)  # before it is paid
+    if isinstance(log, LoggedTable):  # before it is paid
+        Evaluation(policies={"policy": held.function}, log=log, privacy=promise, **arguments)
     _, account = opened(*paying, promise=promise)
-    values = evaluate_once(held.function, log, out, promise, account=account, **arguments)
+    values = evaluate_once(held, log, out, promise, account=account, **arguments | where)
     typer.echo(str(values))
     typer.echo(f"\n{values.guarantee.explain()}")
     private = folder_of_run(out.resolve()).name

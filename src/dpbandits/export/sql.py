@@ -7,7 +7,6 @@ constant array that is looked up by level. The statement holds only what the pub
 Cells are read by the expressions of `dpbandits.tables.sql`, which no cell makes fail.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,17 +17,15 @@ from dpbandits._checks import one_of
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.export.decisions import effect_groups, effect_table, read
+from dpbandits.export.decisions import read
+from dpbandits.export.lookups import Lookups
 from dpbandits.models.ties import TIE
 from dpbandits.tables.columns import COLUMNS
 from dpbandits.tables.sql.cells import Reading, SqlCell, layers_of
 from dpbandits.tables.sql.dialects import ENGINES, Dialect, SqlEngine, double, layered
 from dpbandits.tables.sql.levels import SqlLevels
 
-__all__ = ["Dialect", "to_sql"]
-
-MOST_NUMBERS = 1 << 21
-"""Largest number of scores in a statement. Each takes about 20 characters."""
+__all__ = ["Dialect", "scored", "to_sql"]
 
 
 @worded
@@ -57,7 +54,7 @@ def to_sql(
     Raises:
         CorruptState: The text is no exported policy.
         InvalidParameter: The policy chooses numbers, its scores are not sums of effects or constant on cells,
-            it has more than `MOST_NUMBERS` scores, arms are of several types, or a category is spelled like a
+            it has more than 2^21 scores, arms are of several types, or a category is spelled like a
             date. The database takes two names for the same.
 
     Privacy:
@@ -87,22 +84,15 @@ def to_sql(
             "Rename one"
         )
     layers = layers_of(columns)
-    sizes = [len(edges) + 1 for edges in rule["edges"]]
     if rule["type"] == "cells":
-        best = np.argmax(np.array(rule["scores"]), axis=1).reshape(sizes)
-        layers.append([f"{_entry(engine, range(len(sizes)), best)} AS dpb_arm"])
+        best = np.argmax(np.array(rule["scores"]), axis=1).reshape([len(own) + 1 for own in rule["edges"]])
+        layers.append([f"{_entry(engine, 'dpb_', range(best.ndim), best)} AS dpb_arm"])
         chosen = [f"dpb_arm = {arm}" for arm in range(len(arms))]
     else:
-        known = " + ".join(columns)  # NULL if a cell cannot be read
-        scores = [f"dpb_s{arm}" for arm in range(len(arms))]
-        sums = zip(_scores(engine, rule, sizes), scores, strict=True)
-        layers.append([f"{known} AS dpb_known", *(f"{one} AS {name}" for one, name in sums)])
-        layers.append([f"greatest({', '.join(scores)}) AS dpb_best"])
-        # the first score that ties with the best one, as `models.ties.first_best` finds it
-        ties = [f"dpb_best - {double(TIE * rule['width'])}"]
-        ties += [f"dpb_best * {double(factor)}" for factor in (1.0 - TIE, 1.0 + TIE)]
-        layers.append([f"least({', '.join(ties)}) AS dpb_least"])
-        chosen = [f"dpb_known IS NOT NULL AND {score} >= dpb_least" for score in scores]
+        looked_up, chosen = scored(engine, Lookups.of(rule), "dpb_")
+        looked_up[0].append(f"{' + '.join(columns)} AS dpb_known")  # NULL if a cell cannot be read
+        layers += looked_up
+        chosen = [f"dpb_known IS NOT NULL AND {one}" for one in chosen]
     found = layered(source, layers, selected=f"{engine.packed} AS dpb_row")
     cases = " ".join(f"WHEN {one} THEN {label}" for one, label in zip(chosen, labels, strict=True))
     arm = f"CASE {cases} ELSE {otherwise} END AS {into}"
@@ -133,25 +123,38 @@ def _labels(engine: SqlEngine, arms: Sequence[Any], fallback: Any) -> list[str]:
     return [*listed, "NULL" if fallback is None else listed[arms.index(fallback)]]
 
 
-def _entry(engine: SqlEngine, columns: Sequence[int], table: FloatArray | IntArray) -> str:
+def _entry(engine: SqlEngine, prefix: str, columns: Sequence[int], table: FloatArray | IntArray) -> str:
     """Return the expression of a table's entry at the levels of these columns, one axis each."""
-    index = f"dpb_l{columns[0]}"
+    index = f"{prefix}l{columns[0]}"
     for column, size in zip(columns[1:], table.shape[1:], strict=True):
-        index = f"({index}) * {size} + dpb_l{column}"
+        index = f"({index}) * {size} + {prefix}l{column}"
     kind = "integer" if table.dtype.kind == "i" else engine.double
     return engine.entry.format(engine.array.format(",".join(map(repr, table.ravel().tolist())), kind), index)
 
 
-def _scores(engine: SqlEngine, rule: dict[str, Any], sizes: Sequence[int]) -> list[str]:
-    """Return the expressions of the arms' scores: a constant and an entry for each group of columns."""
-    groups = effect_groups(rule)
-    count = sum(math.prod(sizes[column] for column in group) for group in groups)
-    if count * len(rule["mean"]) > MOST_NUMBERS:
-        raise InvalidParameter(f"to_sql: the policy has more than {MOST_NUMBERS} scores")
-    sums = [[double(rule["middle"])] for _ in rule["mean"]]
-    for group, features in groups.items():
-        table = rule["width"] * effect_table(rule, group, features)
-        for arm, parts in enumerate(sums):
+def scored(engine: SqlEngine, policy: Lookups, prefix: str) -> tuple[list[list[str]], list[str]]:
+    """Return layers with the scores of the arms, and the conditions that an arm ties with the best one.
+
+    The first arm whose condition holds is the one that `Lookups.best_of` returns.
+
+    Args:
+        engine: Dialect.
+        policy: Arrays.
+        prefix: First letters of all names. Levels are `{prefix}l0`, ..., and scores become `{prefix}s0`, ...
+    """
+    scores, n_arms = [], next(iter(policy.tables.values())).shape[-1]
+    for arm in range(n_arms):
+        parts = [double(policy.middle)]
+        for group, table in policy.tables.items():
             own = table[..., arm]
-            parts.append(_entry(engine, group, own) if group else f"({double(float(own))})")
-    return [" + ".join(parts) for parts in sums]
+            parts.append(_entry(engine, prefix, group, own) if group else f"({double(float(own))})")
+        scores.append(" + ".join(parts))
+    names, best = [f"{prefix}s{arm}" for arm in range(n_arms)], f"{prefix}best"
+    ties = [f"{best} - {double(TIE * policy.unit)}"]
+    ties += [f"{best} * {double(factor)}" for factor in (1.0 - TIE, 1.0 + TIE)]
+    layers = [
+        [f"{score} AS {name}" for score, name in zip(scores, names, strict=True)],
+        [f"greatest({', '.join(names)}) AS {best}"],
+        [f"least({', '.join(ties)}) AS {prefix}least"],
+    ]
+    return layers, [f"{name} >= {prefix}least" for name in names]

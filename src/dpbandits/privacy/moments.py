@@ -151,11 +151,23 @@ class MomentRelease:
         cut = np.clip(cut, -half, half)
         return cut, (_SQUARES[self.law] * cut * cut) >> self.bits
 
+    @property
+    def square_weight(self) -> int:
+        """Weight a of squares."""
+        return _SQUARES[self.law]
+
+    def summed(self, values: FloatArray) -> IntArray:
+        """Return the sums of q, those of s and the number n of persons, (2J + 1,), of numbers (n, J)."""
+        parts = [self.integers(column) for column in values.T]
+        return np.array([*(q.sum() for q, _ in parts), *(s.sum() for _, s in parts), len(values)])
+
     def release(self, values: FloatArray) -> ReleasedMoments:
         """Return the moments of numbers (n, J) of the n persons who count; noise is added here."""
-        parts = [self.integers(column) for column in values.T]
-        exact = [int(q.sum()) for q, _ in parts] + [int(s.sum()) for _, s in parts]
-        vector = np.array([*exact, self.count_weight * len(values)], dtype=np.int64)
+        return self.release_sums(self.summed(values))
+
+    def release_sums(self, sums: IntArray) -> ReleasedMoments:
+        """Return the moments from `summed` (2J + 1,), in any engine; noise is added here."""
+        vector = np.append(sums[:-1], self.count_weight * sums[-1]).astype(np.int64)
         if self.law == "laplace":
             rate = math.nextafter(1.0 / self.scale, 0.0)  # not above epsilon over the sensitivity
             noisy = vector + self.noise.integer_laplace(rate, len(vector))

@@ -16,14 +16,14 @@ The text of the statement holds public numbers, and a secret of the order on whi
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dpbandits._cells import MISSING
 from dpbandits._typing import IntArray
-from dpbandits.central.logged.plan import UNITS, CodedRows, SumsPlan, SumTable, order_prefix
+from dpbandits.central.logged.plan import UNITS, SumsPlan, SumTable, digits_by_word, order_prefix, packed
 from dpbandits.central.logged.rows import LARGEST_WEIGHT
 from dpbandits.central.logged.tables import TableRules
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
@@ -38,7 +38,17 @@ if TYPE_CHECKING:
     from dpbandits.central.logged.logged_table import LogColumns
     from dpbandits.tables.warehouse.source import Source
 
-__all__ = ["statement", "summed_by"]
+__all__ = [
+    "WORDS",
+    "Cells",
+    "counted_rows",
+    "known_cells",
+    "packing",
+    "statement",
+    "summed_by",
+    "table_cells",
+    "unpacking",
+]
 
 _TINY, _SMALL = 2.0**-800, 2.0**200
 """Smallest distance of a reward from the reference, in bounds, and the inverse of the smallest weight.
@@ -63,7 +73,7 @@ in a lane once for each of its tables.
 """
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """Words in which dialects differ.
 
     Attributes:
@@ -78,10 +88,10 @@ class _Words(NamedTuple):
     holds: bool = True
 
 
-_WORDS = {
-    "duckdb": _Words("round_even({}, 0)", "{} // {}"),
-    "postgres": _Words("round({})", "{} / {}"),
-    "spark": _Words("rint({})", "{} div {}", holds=False),
+WORDS = {
+    "duckdb": Words("round_even({}, 0)", "{} // {}"),
+    "postgres": Words("round({})", "{} / {}"),
+    "spark": Words("rint({})", "{} div {}", holds=False),
 }
 
 
@@ -157,44 +167,75 @@ def statement(
     source: "Source", plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, key: bytes
 ) -> str:
     """Return the statement of `summed_by`. The arguments and errors are the same."""
+    engine, cell = ENGINES[source.dialect], table_cells(source, columns)
+    readings = _contexts(plan, rules, cell) | _arms(rules, columns, cell)
+    readings |= known_cells(columns, (rules.reward_range.low, rules.reward_range.high), cell)
+    digits = _digits(plan, rules, columns, clip=clip, rounded=WORDS[source.dialect].rounded)
+    read = layered(source.relation, layers_of(readings) + digits)
+    levels = [f"dpb_l{j}" for j in range(len(plan.sizes))]
+    coded = ["dpb_arm", *levels, f"dpb_y + {UNITS}", "dpb_v" if plan.weight_units else "0", "1"]
+    words = packing(coded, [0] * (1 + len(levels)) + [UNITS, 0, 0], plan.radices)
+    held, rows = counted_rows(engine, read, words, plan.rows_per_user, key)
+    return held + _grouped(engine, plan, rows)
+
+
+def table_cells(source: "Source", columns: "LogColumns") -> "Cells":
+    """Return the function that gives a column's cell from its name, and a text that no other cell has.
+
+    Raises:
+        InvalidData: The table lacks a column.
+    """
     engine, types = ENGINES[source.dialect], source.columns()
     missing = [name for name in columns.kinds if name not in types]
     if missing:
         raise InvalidData(f"the table lacks the declared columns {missing}")
+    return lambda name, place: SqlCell(engine, name, place, types[name])
 
-    def cell(name: str, place: str) -> SqlCell:
-        return SqlCell(engine, name, place, types[name])
 
-    readings = _contexts(plan, rules, cell) | _arms(rules, columns, cell)
-    span = rules.reward_range
-    readings["dpb_reward"] = number_reading(cell(columns.reward, "r"), (span.low, span.high))
+def known_cells(columns: "LogColumns", span: tuple[float, float], cell: "Cells") -> dict[str, Reading]:
+    """Return the readings of the reward, with range `span`, the propensity and the user's id of a row."""
+    found = {"dpb_reward": number_reading(cell(columns.reward, "r"), span)}
     if columns.propensity is not None:
-        readings["dpb_chance"] = number_reading(cell(columns.propensity, "p"))
+        found["dpb_chance"] = number_reading(cell(columns.propensity, "p"))
     if columns.user is not None:
-        readings["dpb_id"] = id_reading(cell(columns.user, "u"))
-    digits = _digits(plan, rules, columns, clip=clip, rounded=_WORDS[source.dialect].rounded)
-    read = layered(source.relation, layers_of(readings) + digits)
-    words = [f"dpb_word{place}" for place in range(len(plan.words))]
-    listed = ", ".join(words)
-    packed = ", ".join(f"{one} AS {name}" for one, name in zip(_words(plan), words, strict=True))
-    if plan.rows_per_user is None:
-        rows = f"(SELECT {packed}\nFROM (\n{read}\n) AS dpb_read)"
-        return _grouped(engine, plan, rows)
-    coded = f"SELECT dpb_id, {packed}\nFROM (\n{read}\n) AS dpb_read\nWHERE dpb_id IS NOT NULL"
-    most, digest = plan.rows_per_user, engine.digest.format(f"'{order_prefix(key)}' || dpb_id")
+        found["dpb_id"] = id_reading(cell(columns.user, "u"))
+    return found
+
+
+def counted_rows(
+    engine: SqlEngine, read: str, packed: Sequence[str], most: int | None, key: bytes, *, ids: bool = False
+) -> tuple[str, str]:
+    """Return a WITH clause, which may be empty, and the subquery of the words of the rows that count.
+
+    Args:
+        engine: Dialect.
+        read: Statement whose rows have an id, unless all rows count, and what `packed` needs.
+        packed: Expressions of the words.
+        most: Number k of a user's rows that count; None if all rows count.
+        key: Secret by which the rows of a user that count are chosen.
+        ids: True if the rows have their id.
+    """
+    words = [f"dpb_word{place}" for place in range(len(packed))]
+    named = ", ".join(f"{one} AS {name}" for one, name in zip(packed, words, strict=True))
+    if most is None:
+        return "", f"(SELECT {named}\nFROM (\n{read}\n) AS dpb_read)"
+    coded = f"SELECT dpb_id, {named}\nFROM (\n{read}\n) AS dpb_read\nWHERE dpb_id IS NOT NULL"
+    digest = engine.digest.format(f"'{order_prefix(key)}' || dpb_id")
     start = f"CAST({engine.hexadecimal.format(f'substr({digest}, 1, 13)')} AS bigint) AS dpb_s"
+    ordered = ", ".join(words)
+    listed = ", ".join(["dpb_id", *words] if ids else words)
 
     def kept(rows: str, user: str) -> str:
         """Return the statement that keeps k rows of each user, of coded rows with n and s."""
-        place = f"row_number() OVER (PARTITION BY {user} ORDER BY {listed}) - 1"
+        place = f"row_number() OVER (PARTITION BY {user} ORDER BY {ordered}) - 1"
         return (
             f"SELECT {listed} FROM (\nSELECT {listed}, dpb_n, dpb_s, {place} AS dpb_r\nFROM {rows}\n"
             f") AS dpb_numbered WHERE (dpb_r + dpb_s % dpb_n) % dpb_n * {most} % dpb_n < {most}"
         )
 
-    if not _WORDS[source.dialect].holds:
+    if not WORDS[engine.dialect].holds:
         users = f"SELECT *, {start}, count(*) OVER (PARTITION BY dpb_id) AS dpb_n FROM ({coded}) AS dpb_coded"
-        return _grouped(engine, plan, f"({kept(f'({users}) AS dpb_users', 'dpb_id')})")
+        return "", f"({kept(f'({users}) AS dpb_users', 'dpb_id')})"
     # Most users have few rows, which need no order. The coded rows are held, so that all parts see the same.
     # The others get numbers u, by which an engine sorts faster than by ids.
     rows = (
@@ -202,13 +243,13 @@ def statement(
         "WHERE NOT EXISTS (SELECT 1 FROM dpb_many WHERE dpb_many.dpb_id = dpb_coded.dpb_id)\n"
         f"UNION ALL\n{kept('dpb_coded JOIN dpb_many USING (dpb_id)', 'dpb_u')})"
     )
-    return (
+    held = (
         f"WITH dpb_coded AS MATERIALIZED (\n{coded}\n), dpb_many AS MATERIALIZED (\n"
         f"SELECT dpb_id, dpb_n, {start}, row_number() OVER () AS dpb_u\n"
         f"FROM (SELECT dpb_id, count(*) AS dpb_n FROM dpb_coded GROUP BY dpb_id "
         f"HAVING count(*) > {most}) AS dpb_users\n)\n"
-        f"{_grouped(engine, plan, rows)}"
     )
+    return held, rows
 
 
 Cells = Callable[[str, str], SqlCell]
@@ -321,31 +362,32 @@ def _least(value: str, most: float) -> str:
     return f"least({value}, {double(most)})"
 
 
-def _words(plan: SumsPlan) -> list[str]:
-    """Return the expressions of a row's words, from its digits."""
-    levels = [f"dpb_l{j}" for j in range(len(plan.sizes))]
-    digits = ["dpb_arm", *levels, f"dpb_y + {UNITS}", "dpb_v" if plan.weight_units else "0", "1"]
-    zero = np.zeros(1, dtype=np.int64)
-    unread = plan.packed(CodedRows(zero, np.zeros((1, len(levels)), np.int64), zero, zero, zero != 0))[0]
-    found = []
-    for own, otherwise in zip(plan.words, unread.tolist(), strict=True):
+def packing(digits: Sequence[str], unread: Sequence[int], radices: Sequence[int]) -> list[str]:
+    """Return the expressions of a row's words, from its digits, or from `unread` if `dpb_read` is 0."""
+    found, others = [], packed([np.array([digit]) for digit in unread], radices)[0]
+    for own, otherwise in zip(digits_by_word(radices), others.tolist(), strict=True):
         word = "CAST(0 AS bigint)"
         for digit in own:
-            word = f"({word} * {plan.radices[digit]} + {digits[digit]})"
+            word = f"({word} * {radices[digit]} + {digits[digit]})"
         found.append(f"CASE WHEN dpb_read = 1 THEN {word} ELSE {otherwise} END")
     return found
 
 
-def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
-    """Return the statement that adds up the words of rows by the entries of all tables."""
-    over, radices = _WORDS[engine.dialect].over, plan.radices
-    names = ["dpb_arm", *(f"dpb_l{j}" for j in range(len(plan.sizes))), "dpb_y", "dpb_v", "dpb_read"]
+def unpacking(engine: SqlEngine, names: Sequence[str], radices: Sequence[int], less: Sequence[int]) -> str:
+    """Return the list of the digits of words, less these constants, under their names."""
     digits = []
-    for word, own in enumerate(plan.words):
+    for word, own in enumerate(digits_by_word(radices)):
         for at, digit in enumerate(own):
             below = math.prod(radices[one] for one in own[at + 1 :])
-            value = f"{over.format(f'dpb_word{word}', below)} % {radices[digit]}"
-            digits.append(f"{value}{f' - {UNITS}' if names[digit] == 'dpb_y' else ''} AS {names[digit]}")
+            value = f"{WORDS[engine.dialect].over.format(f'dpb_word{word}', below)} % {radices[digit]}"
+            digits.append(f"{value}{f' - {less[digit]}' if less[digit] else ''} AS {names[digit]}")
+    return ", ".join(digits)
+
+
+def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
+    """Return the statement that adds up the words of rows by the entries of all tables."""
+    names = ["dpb_arm", *(f"dpb_l{j}" for j in range(len(plan.sizes))), "dpb_y", "dpb_v", "dpb_read"]
+    digits = unpacking(engine, names, plan.radices, [UNITS * (name == "dpb_y") for name in names])
     if plan.row_of == tuple(range(plan.n_arms)):
         row = "dpb_arm"
     else:
@@ -371,7 +413,7 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
         f"FROM (SELECT {placed},\n"
         # PostgreSQL adds up integers of 32 bits faster.
         "CAST(dpb_y AS integer) AS dpb_y, CAST(dpb_v AS integer) AS dpb_v\n"
-        f"FROM (SELECT {', '.join(digits)}\nFROM {rows} AS dpb_kept) AS dpb_unpacked\n"
+        f"FROM (SELECT {digits}\nFROM {rows} AS dpb_kept) AS dpb_unpacked\n"
         f"WHERE dpb_read = 1) AS dpb_placed\n"
         f"GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in places)})"
         f"{'' if width == 1 else f' HAVING {place} IS NOT NULL'}"

@@ -18,9 +18,9 @@ chose c = a, it is m(x, c) + w (z - m(x, c)) - m(x, c'). This lies between -w an
 
 **A person's numbers** are the means, over the person's rows that count, of the terms of a constant arm, of
 each policy and of each difference, divided by twice their bounds. So they lie in [-1/2, 1/2] however many
-rows there are, and `privacy.moments` has the sensitivity: a person is replaced. Numbers depend on the
-person's own rows and public values only. Rows count if all their cells can be read, among the first k of
-the person.
+rows there are, and `privacy.moments` has the sensitivity: a person is replaced. Rows count if all their cells
+can be read, among k rows of the person that a secret chooses. `dpbandits.central.logged.terms` has the
+integers, which NumPy computes for a `LoggedTable`, and an engine for a table that stays where it is.
 
 **Estimates.** Values are means over persons. With S, W and n the released sums, squares and count, the mean
 is S/n and its sampling variance (W/n - (S/n)^2)/n. Intervals are those of a normal sampling error plus noise
@@ -31,11 +31,12 @@ which costs no privacy.
 import hashlib
 import json
 import math
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, get_args
+from typing import NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -46,21 +47,24 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.budget import Cost, cost_of_guarantee
 from dpbandits.central.logged.evaluation_statement import Evaluated, evaluation_guarantee
 from dpbandits.central.logged.logged_table import LoggedTable
-from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.logged.plan import MOST_PER_USER
+from dpbandits.central.logged.rows import LARGEST_WEIGHT, digest_of_rows
+from dpbandits.central.logged.source_log import SourceLog
+from dpbandits.central.logged.terms import STEPS, Method, TermRules, bounds_of
+from dpbandits.central.logged.terms_engine import moments_by, moments_statement
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.export.lookups import Lookups
 from dpbandits.models.readout.tails import quantile
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.moments import MomentRelease, NoiseLaw, ReleasedMoments
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
-from dpbandits.tables.owners import Owners, first_rows
+from dpbandits.tables.owners import Owners
 
 __all__ = ["Evaluation", "Method", "PrivateValue", "PrivateValues"]
-
-Method = Literal["doubly_robust", "ips"]
 
 RARER = 2.0
 """Default bound M over the number of arms, if rows have propensities; it is 1 without them.
@@ -70,9 +74,6 @@ With it an arm may have half its uniform chance before its rows count less (as `
 
 SURE = 4.0
 """Least number of noise deviations by which the released count must exceed zero for values to be given."""
-
-_AT_ONCE = 1 << 14
-"""Number of rows whose predictions are in memory at the same time."""
 
 _FORMAT = 1
 _FILE, _STATEMENT = "evaluation.json", "guarantee.txt"
@@ -136,7 +137,7 @@ class PrivateValues(Seen):
             raise InvalidParameter("level: expected a number in (0, 1)")
         size, found = len(self.policies), self.moments
         width, names = self.reward_range.width, _names(self.policies, self.against)
-        values, differences = _bounds(self.method, self.largest_weight)
+        values, differences = bounds_of(self.method, self.largest_weight)
         spans = width * 2.0 * np.array([values] * (1 + size) + [differences] * size)
         middles = np.array([self.reward_range.middle] * (1 + size) + [0.0] * size)
         ends = np.array([0.5 * width] * (1 + size) + [width] * size)  # no value is farther from its middle
@@ -245,7 +246,7 @@ class Evaluation:
 
     Args:
         policies: Published policies by name.
-        log: Log with contexts and arms, of people from whom no policy was learned.
+        log: Log with contexts and arms, of people from whom no policy was learned; in memory or in an engine.
         privacy: Promise. `rounds_per_user` is the number k of a person's rows that count.
         against: Label of the constant arm with which policies are compared.
         method: Estimator; see the module.
@@ -256,11 +257,13 @@ class Evaluation:
         noise: Noise source.
 
     Raises:
-        InvalidParameter: A policy has other contexts or arms than the log, or arguments do not fit.
+        InvalidParameter: A policy has other contexts or arms than the log, or no form in SQL for a log in an
+            engine, or arguments do not fit.
+        InvalidData: The table lacks a column.
     """
 
     policies: Mapping[str, PublishedFunction]
-    log: LoggedTable
+    log: LoggedTable | SourceLog
     privacy: JointDP
     against: Label
     method: Method = "doubly_robust"
@@ -269,7 +272,8 @@ class Evaluation:
     noise: NoiseSource | None = None
 
     def __post_init__(self) -> None:
-        _checks.an(self.log, LoggedTable, name="log", pass_="log=LoggedTable.of_people(...)")
+        if not isinstance(self.log, SourceLog):
+            _checks.an(self.log, LoggedTable, name="log", pass_="log=LoggedTable.of_people(...)")
         menu, privacy = self.log.menu, self.privacy
         _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
         _checks.one_of(self.method, get_args(Method), name="method")
@@ -279,7 +283,7 @@ class Evaluation:
             raise InvalidParameter(
                 "evaluate: expected a log with contexts= and arms=, not one of chosen numbers"
             )
-        if self.log.by_coins:
+        if isinstance(self.log, LoggedTable) and self.log.by_coins:
             raise InvalidParameter("evaluate: the log needs a column with the arms that were given")
         if not self.policies:
             raise InvalidParameter("policies: expected at least one")
@@ -291,16 +295,18 @@ class Evaluation:
             raise InvalidParameter(f"against: expected one of the {menu.n_arms} arms")
         if self.log.columns.user is None and privacy.rounds_per_user > 1:
             raise InvalidParameter("several rows of a person need user=, the column with the persons' ids")
-        if self.weight < 1.0 or not math.isfinite(self.weight):
-            raise InvalidParameter("largest_weight: expected a number of at least 1")
+        if not 1.0 <= self.weight <= LARGEST_WEIGHT:
+            raise InvalidParameter("largest_weight: expected a number of at least 1, and at most 2^80")
         self.mechanism  # noqa: B018 - raises before any data if no noise fits the promise
+        if isinstance(self.log, SourceLog):
+            moments_statement(self.log, self.rules, square_weight=1, key=b"")
 
     @property
     def weight(self) -> float:
         """Bound M of inverse propensities."""
         if self.largest_weight is not None:
             return _checks.number(self.largest_weight, name="largest_weight")
-        arms = float(len(self.log.arms or ()))
+        arms = 0.0 if self.log.menu is None else float(self.log.menu.n_arms)
         return arms if self.log.columns.propensity is None else RARER * arms
 
     @cached_property
@@ -316,8 +322,36 @@ class Evaluation:
         )
 
     @cached_property
+    def rules(self) -> TermRules:
+        """Public rules that turn rows into integers."""
+        menu, k = self.log.menu, self.privacy.rounds_per_user
+        if menu is None:  # __post_init__ has raised; for type checkers
+            raise InvalidParameter("the log has no contexts and arms")
+        return TermRules(
+            menu=menu,
+            reward_range=RewardRange.of(self.log.reward_range),
+            policies=[self._scores(name, policy) for name, policy in self.policies.items()],
+            method=self.method,
+            largest_weight=self.weight,
+            against=int(menu.cells([self.against])[0]),
+            rows_per_user=None if self.log.columns.user is None else min(k, MOST_PER_USER),
+        )
+
+    def _scores(self, name: str, policy: PublishedFunction) -> Lookups | PublishedFunction:
+        """Return the policy as arrays, which an engine can look up; others only for a `LoggedTable`."""
+        try:
+            return Lookups.of(policy.rule())
+        except InvalidParameter as error:
+            if isinstance(self.log, LoggedTable):
+                return policy
+            raise InvalidParameter(
+                f"policy {name} has no form in SQL, so no engine can evaluate it ({error}): pass "
+                "log=LoggedTable.of_people(...), whose rows are loaded"
+            ) from None
+
+    @cached_property
     def _owners(self) -> Owners | None:
-        users = self.log.rows["users"]
+        users = self.log.rows["users"] if isinstance(self.log, LoggedTable) else None
         return None if users is None else Owners.of(users, count=len(users))
 
     @property
@@ -328,6 +362,7 @@ class Evaluation:
             weighted=self.log.columns.propensity is not None,
             policies=len(self.policies),
             largest_weight=self.weight,
+            engine=isinstance(self.log, SourceLog),
         )
         return evaluation_guarantee(self.privacy, self.mechanism, facts)
 
@@ -348,96 +383,65 @@ class Evaluation:
             "menu": None if menu is None else [menu.contexts.to_config(), menu.arms.to_config()],
             "told": told,
         }
+        if isinstance(self.log, SourceLog):  # a run makes one release, of the table as it then is
+            log = self.log
+            return digest_of_rows(key, public | {"log": [log.address, asdict(log.columns), log.clip]}, {})
         return digest_of_rows(key, public, self.log.rows | {"users": self._owners})
 
-    def release(self) -> PrivateValues:
-        """Spend the promise and return the values; every call spends it again. Noise is added here."""
-        numbers = self._of_people(*self.unsafe_terms())
+    def release(self, key: bytes | None = None) -> PrivateValues:
+        """Spend the promise and return the values; every call spends it again. Noise is added here.
+
+        Args:
+            key: Secret by which the rows of a person that count are chosen, at random by default.
+
+        Raises:
+            DataUnavailable: The engine failed, and nothing was released.
+        """
+        sums = self.unsafe_sums(secrets.token_bytes(32) if key is None else key)
         return PrivateValues(
             policies=tuple(self.policies),
             against=str(self.against),
             method=self.method,
             largest_weight=self.weight,
             reward_range=RewardRange.of(self.log.reward_range),
-            moments=self.mechanism.release(numbers),
+            moments=self.mechanism.release_sums(sums),
             guarantee=self.guarantee,
         )
 
-    def unsafe_terms(self) -> tuple[FloatArray, IntArray]:
+    def unsafe_sums(self, key: bytes) -> IntArray:
+        """Return the raw sums that are released, as `MomentRelease.summed` does."""
+        if isinstance(self.log, SourceLog):
+            weight = self.mechanism.square_weight
+            return moments_by(self.log, self.rules, square_weight=weight, key=key)
+        terms, rows = self.unsafe_terms(key)
+        owners = rows if self._owners is None else self._owners.numbers[rows]
+        return self.mechanism.summed(
+            self.rules.of_people(np.rint(terms * STEPS).astype(np.int64), owners) / STEPS
+        )
+
+    def unsafe_terms(self, key: bytes = b"") -> tuple[FloatArray, IntArray]:
         """Return the numbers (c, J) of the c rows that count, in [-1/2, 1/2], and these rows' indices (c,).
 
         They are raw data. The columns are the constant arm, the policies, and their differences from it.
-        """
-        log, menu = self.log, self.log.menu
-        if menu is None:  # __post_init__ has raised; for type checkers
-            raise InvalidParameter("the log has no contexts and arms")
-        points, given = np.asarray(log.rows["contexts"]), np.asarray(log.rows["actions"])
-        span, chances = RewardRange.of(log.reward_range), log.rows["propensities"]
-        rewards, counts = span.within(log.rows["rewards"])
-        chance = np.full(len(given), 1.0 / menu.n_arms) if chances is None else np.asarray(chances)
-        counts &= np.isfinite(points).all(axis=1) & (given >= 0) & (chance > 0.0) & (chance <= 1.0)
-        if self._owners is not None:
-            counts &= first_rows(self._owners.numbers, self.privacy.rounds_per_user)
-        rows = np.flatnonzero(counts)
-        against = int(menu.cells([self.against])[0])
-        found = np.empty((len(rows), 1 + 2 * len(self.policies)))
-        for start in range(0, len(rows), _AT_ONCE):
-            some = rows[start : start + _AT_ONCE]
-            scaled = (rewards[some] - span.low) / span.width
-            weights = np.minimum(1.0 / chance[some], self.weight)
-            found[start : start + _AT_ONCE] = self._terms(points[some], given[some], scaled, weights, against)
-        return found, rows
-
-    def _terms(
-        self, people: FloatArray, given: IntArray, scaled: FloatArray, weights: FloatArray, against: int
-    ) -> FloatArray:
-        """Return the numbers (n, J) of n readable rows.
 
         Args:
-            people: Encoded contexts (n, d).
-            given: Logged arms (n,).
-            scaled: Rewards in [0, 1], (n,).
-            weights: Inverse propensities up to the bound, (n,).
-            against: Index of the constant arm.
+            key: Secret by which the rows of a person that count are chosen.
         """
-        span, at = RewardRange.of(self.log.reward_range), np.arange(len(people))
-        terms, predicted = [], None
-        # In batches of one size no row's last bit depends on how many rows others have.
-        whole = np.resize(people, (_AT_ONCE, people.shape[1]))
-        choices = [np.full(len(people), against)]
-        for policy in self.policies.values():
-            means = policy.means(whole)[: len(people)]
-            predicted = means if predicted is None else predicted
-            choices.append(policy.best_of(means))
-        model = np.zeros((len(people), 1)) if predicted is None else predicted
-        model = np.clip((model - span.low) / span.width, 0.0, 1.0)
-        for chosen in choices:
-            if self.method == "ips":
-                terms.append(weights * (chosen == given) * (scaled - 0.5))
-            else:
-                rest = weights * (chosen == given) * (scaled - model[at, given])
-                terms.append(model[at, chosen] - 0.5 + rest)
-        values, differences = _bounds(self.method, self.weight)
-        own = np.column_stack(terms)
-        return np.column_stack([own / (2.0 * values), (own[:, 1:] - own[:, :1]) / (2.0 * differences)])
-
-    def _of_people(self, terms: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the numbers (people, J) of the persons with a row that counts."""
-        if self._owners is None:
-            return terms
-        owners = self._owners.numbers[rows]
-        counted = np.bincount(owners, minlength=len(self._owners.texts))
-        sums = np.column_stack([np.bincount(owners, part, len(counted)) for part in terms.T])
-        return sums[counted > 0] / counted[counted > 0, None]
+        if not isinstance(self.log, LoggedTable):
+            raise InvalidParameter("a log in an engine has sums and no rows")
+        held, rules = self.log.rows, self.rules
+        chances = held["propensities"]
+        terms, readable = rules.coded(
+            np.asarray(held["contexts"]),
+            np.asarray(held["actions"]),
+            np.asarray(held["rewards"]),
+            None if chances is None else np.asarray(chances),
+        )
+        owners = Owners(np.zeros(len(terms), dtype=np.int64), []) if self._owners is None else self._owners
+        rows = np.flatnonzero(rules.kept(terms, readable, owners, key))
+        return terms[rows] / STEPS, rows
 
 
 def _names(policies: tuple[str, ...], against: str) -> list[str]:
     own = f"always {against}"
     return [own, *policies, *(f"{name} minus {own}" for name in policies)]
-
-
-def _bounds(method: Method, largest_weight: float) -> tuple[float, float]:
-    """Return the bounds of a term less 1/2, and of a difference of two terms, in widths of the range."""
-    if method == "ips":
-        return 0.5 * largest_weight, 0.5 * largest_weight
-    return largest_weight - 0.5, largest_weight

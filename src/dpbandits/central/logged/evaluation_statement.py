@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from dpbandits.central.marginals.statement import AND_ENGINE, ENGINE
 from dpbandits.central.statement import (
     CELLS_AS_THEY_ARE,
     DRAWN_ONCE,
@@ -43,6 +44,7 @@ class Evaluated(NamedTuple):
     weighted: bool  # whether rows have propensities
     policies: int  # number of policies
     largest_weight: float  # public bound of inverse propensities
+    engine: bool = False  # whether an engine adds up the rows
 
 
 def evaluation_guarantee(privacy: JointDP, mechanism: MomentRelease, facts: Evaluated) -> Guarantee:
@@ -61,8 +63,8 @@ def evaluation_guarantee(privacy: JointDP, mechanism: MomentRelease, facts: Eval
         facts.user_ids,
         "contribution bound",
         "",
-        how=f"No user id contributes more than {most}, the first ones. A person's numbers are means over "
-        "them. A row without a readable id is dropped.",
+        how=f"No user id contributes more than {most}, which an order with a secret key chooses from the "
+        "user's own. A person's numbers are means over them. A row without a readable id is dropped.",
         otherwise="No user has more than 1 row (rows carry no user id).",
     )
     keeps = [
@@ -95,6 +97,7 @@ def evaluation_guarantee(privacy: JointDP, mechanism: MomentRelease, facts: Eval
             if facts.user_ids
             else []
         ),
+        *([ENGINE] if facts.engine else []),
         NOTHING_ELSE,
         sentences.SERVER_OUT_OF_REACH,
         sentences.one_copy(witnessed=False),
@@ -110,7 +113,9 @@ def evaluation_guarantee(privacy: JointDP, mechanism: MomentRelease, facts: Eval
         if pure
         else replace(privacy, user_ids=facts.user_ids),
         observers=(
-            shown_to("the server", "every context, arm, propensity and reward"),
+            shown_to(
+                f"the server{AND_ENGINE if facts.engine else ''}", "every context, arm, propensity and reward"
+            ),
             protected_from("everybody else", "the released values and intervals"),
         ),
         mechanisms=(mechanism.record("sums, sums of squares and number of people, as one vector"),),

@@ -9,23 +9,22 @@ and the charge covers one release of any table. So the table is not compared, on
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from os import PathLike, fspath
+from dataclasses import asdict, replace
+from os import PathLike
 from typing import Any
-from urllib.parse import urlsplit
 
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits.budget import Account, cost_of_guarantee
-from dpbandits.central.logged.action_tables import Logged
 from dpbandits.central.logged.engine import statement, summed_by
-from dpbandits.central.logged.logged_table import Bounds, LogColumns, roles_of, tables_policy
+from dpbandits.central.logged.logged_table import Bounds, tables_policy
 from dpbandits.central.logged.once import Work, released_once
 from dpbandits.central.logged.people import people_menu
 from dpbandits.central.logged.plan import SumsPlan
 from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.logged.source_log import SourceLog, opened_log
 from dpbandits.central.marginals.statement import of_whole_table
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
@@ -33,8 +32,6 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.columns import Column
-from dpbandits.tables.menu import Menu
-from dpbandits.tables.warehouse import Source, source_of
 
 __all__ = ["learn"]
 
@@ -104,90 +101,70 @@ def learn(
     if menu is None:
         raise InvalidParameter("contexts: expected Schema(age=Range(18, 90)), beside arms= or actions=")
     _checks.an(privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
-    _checks.an(clip, bool, name="clip", pass_="clip=True")
-    columns, logged = roles_of(
-        menu, action=action, reward=reward, propensity=propensity, density=density, user=user
-    )
-    limits = span.low, span.high
-    with source_of(source, memory=memory, threads=threads) as opened:
-        address, clip = _address(source, opened), clip or span.clip
-        log = _Log(opened, address, menu, columns, limits, logged, clip, progress)
-        return log.published(directory, privacy, horizon=horizon, bound=bound, account=account)
+    with opened_log(
+        source,
+        menu,
+        action=action,
+        reward=reward,
+        reward_range=span,
+        propensity=propensity,
+        density=density,
+        user=user,
+        clip=clip,
+        memory=memory,
+        threads=threads,
+        progress=progress,
+    ) as log:
+        return _published(log, directory, privacy, horizon=horizon, bound=bound, account=account)
 
 
-def _address(source: object, opened: Source) -> str:
-    """Return the address of a table without credentials, or the text by which a statement refers to it."""
-    if not isinstance(source, str | PathLike):
-        return opened.relation
-    text = fspath(source)
-    if isinstance(text, str) and "://" in text:
-        url = urlsplit(text)
-        return url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
-    return str(text)
+def _published(
+    log: SourceLog,
+    directory: str | PathLike[str],
+    privacy: JointDP,
+    *,
+    horizon: int,
+    bound: float | None,
+    account: Account | None,
+) -> PublishedTable:
+    """Publish once. The arguments are those of `learn`."""
+    menu, columns = log.menu, log.columns
 
-
-@dataclass(frozen=True, eq=False)
-class _Log:
-    """Table of logged data in an engine, and the roles of its columns."""
-
-    source: Source
-    address: str
-    menu: Menu
-    columns: LogColumns
-    reward_range: Bounds
-    logged: Logged | None
-    clip: bool
-    progress: bool
-
-    def published(
-        self,
-        directory: str | PathLike[str],
-        privacy: JointDP,
-        *,
-        horizon: int,
-        bound: float | None,
-        account: Account | None,
-    ) -> PublishedTable:
-        """Publish once. The arguments are those of `learn`."""
-        menu, columns = self.menu, self.columns
-
-        def policy() -> ExploreThenCommit:
-            return tables_policy(
-                menu, columns, self.reward_range, self.logged, privacy, horizon=horizon, bound=bound
-            )
-
-        first = policy()  # warnings and errors come before any charge
-        plan = SumsPlan.of(first.calibration.release, user_ids=first.user_ids)
-        statement(self.source, plan, first.unsafe_rules, columns, clip=self.clip, key=bytes(1))
-        public: dict[str, Any] = {
-            "config": first.to_config(),
-            "columns": asdict(columns),
-            "clip": self.clip,
-            "table": self.address,
-            "account": None if account is None else account.name,
-        }
-
-        def draw(key: bytes) -> PublishedTable:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DPBanditsWarning)  # shown above
-                learner = policy()
-            rules = learner.unsafe_rules
-            sums = summed_by(
-                self.source, plan, rules, columns, clip=self.clip, key=key, progress=self.progress
-            )
-            function, names = learner.publish_sums(sums), list(menu.arms.names)
-            stated = of_whole_table(function.guarantee, rows=plan.rows_per_user, engine=True)
-            function = function.under(stated)
-            return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
-
-        work = Work(
-            purpose="learn",
-            fingerprint=lambda key: digest_of_rows(key, public, {}),
-            cost=lambda: cost_of_guarantee(first.guarantee),
-            draw=draw,
-            load=PublishedTable.load,
-            witnessed=lambda table, change: replace(
-                table, function=table.function.under(change(table.function.guarantee))
-            ),
+    def policy() -> ExploreThenCommit:
+        return tables_policy(
+            menu, columns, log.reward_range, log.logged, privacy, horizon=horizon, bound=bound
         )
-        return released_once(work, directory, account=account)
+
+    first = policy()  # warnings and errors come before any charge
+    plan = SumsPlan.of(first.calibration.release, user_ids=first.user_ids)
+    statement(log.source, plan, first.unsafe_rules, columns, clip=log.clip, key=bytes(1))
+    public: dict[str, Any] = {
+        "config": first.to_config(),
+        "columns": asdict(columns),
+        "clip": log.clip,
+        "table": log.address,
+        "account": None if account is None else account.name,
+    }
+
+    def draw(key: bytes) -> PublishedTable:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPBanditsWarning)  # shown above
+            learner = policy()
+        rules = learner.unsafe_rules
+        sums = summed_by(log.source, plan, rules, columns, clip=log.clip, key=key, progress=log.progress)
+        function, names = learner.publish_sums(sums), list(menu.arms.names)
+        stated = of_whole_table(function.guarantee, rows=plan.rows_per_user, engine=True)
+        function = function.under(stated)
+        return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
+
+    work = Work(
+        purpose="learn",
+        fingerprint=lambda key: digest_of_rows(key, public, {}),
+        cost=lambda: cost_of_guarantee(first.guarantee),
+        draw=draw,
+        load=PublishedTable.load,
+        witnessed=lambda table, change: replace(
+            table, function=table.function.under(change(table.function.guarantee))
+        ),
+    )
+    return released_once(work, directory, account=account)

@@ -37,10 +37,13 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
 from dpbandits.budget import Account, Cost
-from dpbandits.central.logged.evaluation import Evaluation, Method, PrivateValues
-from dpbandits.central.logged.logged_table import LoggedTable
+from dpbandits.central.logged.evaluation import Evaluation, PrivateValues
+from dpbandits.central.logged.logged_table import Bounds, LoggedTable
 from dpbandits.central.logged.published_table import PublishedTable, is_taken
+from dpbandits.central.logged.source_log import opened_log
+from dpbandits.central.logged.terms import Method
 from dpbandits.central.published_function import PublishedFunction
+from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter, StateError
 from dpbandits.privacy.definitions import JointDP
@@ -141,7 +144,7 @@ def publish_once(
 @worded
 def evaluate(
     policies: PublishedFunction | PublishedTable | Mapping[str, PublishedFunction | PublishedTable],
-    log: LoggedTable,
+    log: object,
     directory: str | PathLike[str],
     privacy: JointDP,
     *,
@@ -150,17 +153,29 @@ def evaluate(
     largest_weight: float | None = None,
     law: NoiseLaw | None = None,
     account: Account | None = None,
+    action: str | None = None,
+    reward: str | None = None,
+    reward_range: RewardRange | Bounds | None = None,
+    propensity: str | None = None,
+    user: str | None = None,
+    clip: bool = False,
+    memory: int | None = None,
+    threads: int | None = None,
+    progress: bool = False,
 ) -> PrivateValues:
     """Release the values of published policies on a log once, or continue this run where it was interrupted.
 
     The log should be of people from whom no policy was learned. Otherwise values are too high, and the
     promises of both releases add up.
 
+    The log is a `LoggedTable`, or a table where it is: an engine adds up its rows, and none is loaded. Then a
+    repetition continues the same run under the same charge, and does not compare the table, as for `learn`.
+
     Args:
         policies: A published policy, or several by name. Each further one makes the noise larger.
-        log: Log of contexts and arms with known propensities; see `LoggedTable.of_people`.
+        log: Log of contexts and arms with known propensities: a `LoggedTable`, or any source of `learn`.
         directory: Folder OUT for the values; missing, empty, or written by the same run.
-        privacy: Promise. Of each person's rows the first `rounds_per_user` count.
+        privacy: Promise. Of each person's rows `rounds_per_user` count, chosen by a secret.
         against: Label of the constant arm with which policies are compared.
         method: "doubly_robust", which predicts rewards by the first policy, or "ips".
         largest_weight: Public bound M of inverse propensities; default: the number of arms, or twice that if
@@ -169,30 +184,82 @@ def evaluate(
         law: Law of the noise, "laplace" or "gaussian"; None for the smaller noise. If an account pays for
             several releases, Gaussian noise may use much less of it.
         account: Account that is charged before noise is drawn.
+        action, reward: Names of the log's columns; default: those of the table from which the first policy
+            was learned. These and all further arguments are for a table where it is.
+        reward_range: Public range (low, high); default: that of the first policy.
+        propensity: Name of the column with propensities; None if arms were drawn uniformly.
+        user, clip, memory, threads, progress: As for `learn`.
 
     Raises:
-        InvalidParameter: Arguments do not fit, or the folder belongs to another run; nothing was charged.
+        InvalidParameter: Arguments do not fit, an engine cannot compute a policy's decisions, or the folder
+            belongs to another run; nothing was charged.
+        InvalidData: The table lacks a column; nothing was charged.
+        DataUnavailable: The table cannot be opened, or the engine failed. A repetition charges nothing more.
         BudgetExceeded, StateError, ForkedState: As for `publish_once`.
+        MissingExtra: The engine is not installed.
     """
     named = {"policy": policies} if isinstance(policies, PublishedFunction | PublishedTable) else policies
     _checks.an(named, Mapping, name="policies", pass_="a published policy, such as policy.publish()")
-    work = Evaluation(
-        policies={
+    terms: dict[str, Any] = {
+        "policies": {
             name: one.function if isinstance(one, PublishedTable) else one for name, one in named.items()
         },
-        log=log,
-        privacy=privacy,
-        against=against,
-        method=method,
-        largest_weight=largest_weight,
-        law=law,
+        "privacy": privacy,
+        "against": against,
+        "method": method,
+        "largest_weight": largest_weight,
+        "law": law,
+    }
+    if isinstance(log, LoggedTable):
+        for_sources = (action, reward, reward_range, propensity, user, memory, threads)
+        if clip or progress or any(one is not None for one in for_sources):
+            raise InvalidParameter(
+                "a LoggedTable has its columns: pass no action=, reward= and so on beside it"
+            )
+        return _evaluated_once(Evaluation(log=log, **terms), directory, account)
+    if not named:
+        raise InvalidParameter("policies: expected at least one")
+    first = next(iter(named.values()))
+    function = _checks.an(
+        first.function if isinstance(first, PublishedTable) else first,
+        PublishedFunction,
+        name="policies",
+        pass_="a published policy, such as policy.publish()",
     )
-    account_name = None if account is None else account.name
+    action = first.action if action is None and isinstance(first, PublishedTable) else action
+    reward = first.reward if reward is None and isinstance(first, PublishedTable) else reward
+    span = getattr(function, "reward_range", None) if reward_range is None else reward_range
+    if function.menu is None or function.menu.actions is not None:
+        raise InvalidParameter("policies: expected policies with contexts= and arms=")
+    if action is None or reward is None or span is None:
+        raise InvalidParameter(
+            "action, reward, reward_range: name the columns of the log, and the public range"
+        )
+    with opened_log(
+        log,
+        function.menu,
+        action=action,
+        reward=reward,
+        reward_range=span,
+        propensity=propensity,
+        user=user,
+        clip=clip,
+        memory=memory,
+        threads=threads,
+        progress=progress,
+    ) as held:
+        return _evaluated_once(Evaluation(log=held, **terms), directory, account)
+
+
+def _evaluated_once(
+    work: Evaluation, directory: str | PathLike[str], account: Account | None
+) -> PrivateValues:
+    name = None if account is None else account.name
     run: Work[PrivateValues] = Work(
         purpose="evaluate",
-        fingerprint=lambda key: work.fingerprint(key, account=account_name),
+        fingerprint=lambda key: work.fingerprint(key, account=name),
         cost=work.cost,
-        draw=lambda _: work.release(),
+        draw=work.release,
         load=PrivateValues.load,
         witnessed=lambda values, change: values.under(change(values.guarantee)),
     )

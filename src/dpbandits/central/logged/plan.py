@@ -29,7 +29,7 @@ alone. So privacy does not rest on its secrecy.
 import hashlib
 import hmac
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, Self
@@ -41,7 +41,16 @@ from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import TableRelease
 from dpbandits.tables.owners import Owners
 
-__all__ = ["CodedRows", "SumTable", "SumsPlan", "order_prefix"]
+__all__ = [
+    "MOST_PER_USER",
+    "CodedRows",
+    "SumTable",
+    "SumsPlan",
+    "digits_by_word",
+    "order_prefix",
+    "packed",
+    "rows_that_count",
+]
 
 MOST_PER_USER = 2**20
 """Largest number of a user's rows that count: with `MOST_ROWS` rows, n k is below 2^63."""
@@ -192,24 +201,10 @@ class SumsPlan:
         """Number of values of each digit of a coded row: arm, levels, y + U, w, and the mark of reading."""
         return (self.n_arms, *self.sizes, 2 * UNITS + 1, self.weight_units + 1, 2)
 
-    @cached_property
-    def words(self) -> tuple[tuple[int, ...], ...]:
-        """Digits of each word, the first one highest; a word is below 2^62."""
-        found: list[list[int]] = [[]]
-        for digit, radix in enumerate(self.radices):
-            if math.prod(self.radices[one] for one in found[-1]) * radix >= _WORD:
-                found.append([])
-            found[-1].append(digit)
-        return tuple(map(tuple, found))
-
     def packed(self, rows: CodedRows) -> IntArray:
         """Return the words (n, s) of coded rows."""
         digits = [rows.arms, *rows.levels.T, rows.rewards + UNITS, rows.weights, rows.readable]
-        found = np.zeros((len(rows.arms), len(self.words)), dtype=np.int64)
-        for word, own in enumerate(self.words):
-            for digit in own:
-                found[:, word] = found[:, word] * self.radices[digit] + digits[digit]
-        return found
+        return packed(digits, self.radices)
 
     def kept(self, rows: CodedRows, owners: Owners, secret: bytes) -> BoolArray:
         """Return a mask (n,) of the rows that count; see the module.
@@ -219,21 +214,7 @@ class SumsPlan:
             owners: User of each row. A row without one does not count.
             secret: Secret of the order.
         """
-        of, most = owners.numbers, self.rows_per_user
-        if most is None:
-            return np.ones(len(of), dtype=np.bool_)
-        had = np.bincount(of[owners.named])
-        kept = np.append(had <= most, False)[of]  # index -1 reads the appended False
-        many = np.flatnonzero(~kept & owners.named)
-        order = np.lexsort((*self.packed(rows.at(many)).T[::-1], of[many]))
-        many = many[order]
-        users, first, of = np.unique(of[many], return_index=True, return_inverse=True)
-        before = order_prefix(secret)
-        digests = (hashlib.sha256((before + owners.texts[user]).encode()) for user in users.tolist())
-        starts = np.fromiter((int(one.hexdigest()[:13], 16) for one in digests), np.int64, len(users))
-        n = had[users][of]
-        kept[many] = (np.arange(len(many)) - first[of] + starts[of] % n) % n * most % n < most
-        return kept
+        return rows_that_count(owners, self.rows_per_user, secret, lambda some: self.packed(rows.at(some)))
 
     def summed(self, rows: CodedRows, kept: BoolArray) -> IntArray:
         """Return the entries (size,) of all tables: sums of y and w, and U times counts of rows.
@@ -254,3 +235,51 @@ class SumsPlan:
             own = np.bincount(by[table.by] * table.stride + cells, weights=adds[table.adds])
             found[table.start : table.start + len(own)] += own.astype(np.int64)
         return found
+
+
+def digits_by_word(radices: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the digits of each word, the first one highest, so that each word is below 2^62."""
+    found: list[list[int]] = [[]]
+    for digit, radix in enumerate(radices):
+        if math.prod(radices[one] for one in found[-1]) * radix >= _WORD:
+            found.append([])
+        found[-1].append(digit)
+    return tuple(map(tuple, found))
+
+
+def packed(digits: Sequence[IntArray | BoolArray], radices: Sequence[int]) -> IntArray:
+    """Return the words (n, s) of n rows with these digits, each (n,)."""
+    words = digits_by_word(radices)
+    found = np.zeros((len(digits[0]), len(words)), dtype=np.int64)
+    for word, own in enumerate(words):
+        for digit in own:
+            found[:, word] = found[:, word] * radices[digit] + digits[digit]
+    return found
+
+
+def rows_that_count(
+    owners: Owners, most: int | None, secret: bytes, packed: Callable[[IntArray], IntArray]
+) -> BoolArray:
+    """Return a mask (n,) of the rows that count; see the module.
+
+    Args:
+        owners: User of each row. A row without one does not count.
+        most: Number k of a user's rows that count; None if all rows count.
+        secret: Secret of the order.
+        packed: Function that returns the words (m, s) of m rows, from their numbers (m,).
+    """
+    of = owners.numbers
+    if most is None:
+        return np.ones(len(of), dtype=np.bool_)
+    had = np.bincount(of[owners.named])
+    kept = np.append(had <= most, False)[of]  # index -1 reads the appended False
+    many = np.flatnonzero(~kept & owners.named)
+    order = np.lexsort((*packed(many).T[::-1], of[many]))
+    many = many[order]
+    users, first, of = np.unique(of[many], return_index=True, return_inverse=True)
+    before = order_prefix(secret)
+    digests = (hashlib.sha256((before + owners.texts[user]).encode()) for user in users.tolist())
+    starts = np.fromiter((int(one.hexdigest()[:13], 16) for one in digests), np.int64, len(users))
+    n = had[users][of]
+    kept[many] = (np.arange(len(many)) - first[of] + starts[of] % n) % n * most % n < most
+    return kept

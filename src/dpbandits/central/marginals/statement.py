@@ -23,7 +23,14 @@ from dpbandits.privacy.definitions import JointDP, counted
 from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord
 from dpbandits.privacy.sentences import enforced, protected_from, shown_to, unchecked
 
-__all__ = ["changed_arms", "logged_tables_guarantee", "marginals_guarantee", "of_whole_table"]
+__all__ = [
+    "AND_ENGINE",
+    "ENGINE",
+    "changed_arms",
+    "logged_tables_guarantee",
+    "marginals_guarantee",
+    "of_whole_table",
+]
 
 THEOREM = (
     "Each round enters one block. Given earlier releases, replacing one user's rounds changes the sums and "
@@ -166,6 +173,7 @@ ENGINE = unchecked(
     "temporary files. It reads ids by a narrower rule: a row counts zero if its id is not printable ASCII, "
     "or is a fraction, a number with an exponent, a date, a time or a boolean.",
 )
+AND_ENGINE = " and the engine that reads the table"
 LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most the stated epsilon"
 VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to the Euclidean bound"
 
@@ -273,7 +281,7 @@ def of_whole_table(found: Guarantee, *, rows: int | None, engine: bool = False) 
         bound = f"No more than {counted(rows, 'row')} of a user id count, and further ones are dropped."
         parts["contribution bound"] = (enforced("contribution bound", bound),)
     seen, *others = found.observers
-    who = f"{seen.who} and the engine that reads the table" if engine else seen.who
+    who = f"{seen.who}{AND_ENGINE}" if engine else seen.who
     return replace(
         found,
         observers=(replace(seen, who=who), *others),
