@@ -161,14 +161,15 @@ def main() -> None:
     arguments.add_argument("--browsers", type=int, default=3, help="how many of these have Chromium")
     arguments.add_argument("--port", type=int, default=8090, help="0 takes any that is free")
     asked = arguments.parse_args()
+    epsilon = {"local": 2.0, "distributed": 1.0}[asked.trust] if asked.epsilon is None else asked.epsilon
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         if asked.trust == "distributed":
             import two_aggregators
 
-            two_aggregators.run(epsilon=asked.epsilon or 1.0, pages=asked.pages, browsers=asked.browsers)
+            two_aggregators.run(epsilon=epsilon, pages=asked.pages, browsers=asked.browsers)
             return
-        with demonstration(epsilon=asked.epsilon or 2.0, port=asked.port) as (url, token):
+        with demonstration(epsilon=epsilon, port=asked.port) as (url, token):
             print(f"{url}/demo/")
             print(f"its desk: {url}/ with the token {token}")
             print("Ctrl-C ends it, and removes what it kept.", flush=True)

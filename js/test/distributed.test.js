@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { digestOf, hex } from "../src/blake2b.js";
 import { openDevice } from "../src/distributed.js";
 import { Refused } from "../src/refused.js";
+import { statement } from "../src/statement.js";
 import { memoryLocks, memoryStore } from "./memory.js";
 
 globalThis.crypto ??= webcrypto; // Node 18 has it under another name
@@ -156,6 +157,11 @@ test("a report leaves at its deadline, with or without a reward, and a device wi
     assert.equal(bucketOf(), bucket);
   }
   assert.equal(world.received.length, 4);
+  const said = statement(device, 9);
+  assert.match(said, /Two that work together read every report/);
+  assert.match(said, /at most 4 reports give what they see with probabilities within a factor of exp\(1\)/);
+  assert.match(said, /At most 1 is spent/);
+  assert.doesNotMatch(said, /locally|undefined|NaN/);
   world.version = 4;
   await device.refresh();
   await assert.rejects(device.choose({ age: 18 }), { code: "budget" });
