@@ -15,7 +15,6 @@ import pytest
 
 import dpbandits as dpb
 from aggregators import AGGREGATORS, HOW, INSTALLED, NODE, Pair, acknowledged
-from browsing import CHROMIUM
 from dpbandits.distributed import Collector, DapTask, DistributedSpec, DistributedTuning
 from dpbandits.errors import ProtocolError, ServiceUnavailable
 
@@ -195,24 +194,3 @@ def test_the_noise_of_an_aggregator_has_the_exact_law():
     counts = np.bincount(drawn + 9, minlength=19)
     statistic = ((counts - 20000 * law) ** 2 / (20000 * law)).sum()
     assert statistic < 68.0  # the 1 - 1e-7 quantile with 18 degrees of freedom
-
-
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium")
-def test_a_page_in_a_browser_reports_to_both(tmp_path):
-    """The page loads the sender and reports three times; the helper is another origin for it."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    bundle = ["node_modules/.bin/esbuild", "sender.js", "--bundle", "--external:crypto"]
-    bundle.append("--global-name=reports")
-    made = subprocess.run(bundle, cwd=AGGREGATORS, capture_output=True, text=True, timeout=60, check=True)
-    spec = replace(SPEC, tuning=DistributedTuning(cells=4, min_batch=3))
-    with Pair(spec, tmp_path, exact=True) as pair, playwright.sync_playwright() as started:
-        task = json.dumps(pair.task(0))
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(pair.addresses["leader"])
-        page.add_script_tag(content=made.stdout)
-        for bucket in (3, 3, 8):
-            page.evaluate(f"reports.sender({task}).sendMeasurement({bucket})")
-        browser.close()
-        found = pair.collector().collect(0, wait=20)
-        assert found.sums.tolist() == [0, 0, 0, 2, 0, 0, 0, 0, 1]

@@ -25,10 +25,3 @@ def test_pages_report_to_two_processes_and_the_statement_is_printed() -> None:
         r"^Mean regret of 24 pages that reported 0\.\d+, of the last version 0\.\d+", "\n".join(rest), re.M
     )
     assert "Two aggregators that work together see every report." in done.stdout
-
-
-def test_pages_are_counted_before_anything_is_started() -> None:
-    command = [sys.executable, str(SERVE), "--trust", "distributed", "--pages", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 1
-    assert "horizon" in done.stderr or HOW in done.stderr
