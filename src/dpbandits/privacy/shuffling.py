@@ -196,7 +196,8 @@ def shuffled(local: Any, people: int, delta: float) -> Shuffled:
 
     Args:
         local: Privacy loss epsilon0 of one report, a `LocalDP`, or a `local.Spec` with one epsilon.
-        people: Number of honest people in a batch, who send one report each. A version is a batch.
+        people: Number of honest people in a batch, who send one report each. A version is a batch. Of
+            several batches with different people, pass the smallest.
         delta: Failure probability, from 1e-15 to 1.
 
     Raises:

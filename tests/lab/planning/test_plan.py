@@ -223,6 +223,7 @@ def test_two_aggregators_are_planned_beside_the_others_with_the_noise_of_a_cell(
     found = small(**short, epsilon=10, trusts=["distributed"])
     assert found.settings("distributed").startswith("distributed.DistributedSpec(privacy=DistributedDP(")
     assert "16 cells" in str(found)
+    assert "distributed (experimental):" in str(found)
 
 
 def test_two_aggregators_need_few_columns_and_a_batch_of_people():

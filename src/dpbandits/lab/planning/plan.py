@@ -129,7 +129,8 @@ class PrivacyPlan:
                 "much. Allow more seconds and worlds."
             )
         for answer in self.answers.values():
-            lines += ["", f"{answer.trust}:", *(f"  {line}" for line in self._lines(answer))]
+            label = " (experimental)" if answer.trust == "distributed" else ""
+            lines += ["", f"{answer.trust}{label}:", *(f"  {line}" for line in self._lines(answer))]
         return "\n".join(lines)
 
     def _lines(self, answer: TrustAnswer) -> list[str]:
