@@ -107,6 +107,7 @@ SETS = {
     "plan-validation-third": "neither",
     "plan-validation-second": "neither",
     "plan-validation-first": "neither",
+    "plan-validation-distributed": "segments, two aggregators",
 }
 """Result file -> the most precise facts that its plans were given."""
 
