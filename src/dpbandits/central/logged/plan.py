@@ -16,11 +16,10 @@ secret and the user's id. Row r counts if
 
 These are all rows if n <= k. Otherwise every t = (r + s) mod n below n belongs to one row. The condition
 holds for the first integer t that is at least j n / k, for j = 0, ..., k - 1, and for no other t.
-exactly k rows count,
-evenly spaced among the sorted ones. Over secrets, each row of a user counts with probability k/n, up to
-n / 2^52. Users are independent, so sums over many users represent all their rows. A row that cannot be read
-may take one of the k places. Which rows of a user count depends on this user's id and rows and on the secret
-alone. So privacy does not rest on its secrecy.
+So exactly k rows count, evenly spaced among the sorted ones. Over secrets, each row of a user counts with
+probability k/n, up to n / 2^52. Users are independent, so sums over many users represent all their rows. A
+row that cannot be read may take one of the k places. Which rows of a user count depends on this user's id and
+rows and on the secret alone. So privacy does not rest on its secrecy.
 
 **Size.** A sum is at most U times the number of rows in size. So int64 holds the sums, and noise on them, of
 `MOST_ROWS` = 2^42 rows. There is no other limit: rows beyond the horizon count, too.
