@@ -7,7 +7,6 @@ the same charge. The table may have changed in between: a run makes one release,
 and the charge covers one release of any table. So the table is not compared, only its address is.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from os import PathLike
@@ -21,7 +20,6 @@ from dpbandits.central.logged.logged_table import Bounds, tables_policy
 from dpbandits.central.logged.once import Work, released_once
 from dpbandits.central.logged.people import people_menu
 from dpbandits.central.logged.plan import SumsPlan
-from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.central.logged.published_table import PublishedTable
 from dpbandits.central.logged.rows import digest_of_rows
 from dpbandits.central.logged.source_log import SourceLog, opened_log
@@ -29,7 +27,7 @@ from dpbandits.central.marginals.statement import of_whole_table
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.tables import Actions, Products, Schema
 from dpbandits.tables.columns import Column
 
@@ -129,17 +127,12 @@ def _published(
 ) -> PublishedTable:
     """Publish once. The arguments are those of `learn`."""
     menu, columns = log.menu, log.columns
-
-    def policy() -> ExploreThenCommit:
-        return tables_policy(
-            menu, columns, log.reward_range, log.logged, privacy, horizon=horizon, bound=bound
-        )
-
-    first = policy()  # warnings and errors come before any charge
-    plan = SumsPlan.of(first.calibration.release, user_ids=first.user_ids)
-    statement(log.source, plan, first.unsafe_rules, columns, clip=log.clip, key=bytes(1))
+    # Warnings and errors come before any charge.
+    policy = tables_policy(menu, columns, log.reward_range, log.logged, privacy, horizon=horizon, bound=bound)
+    rules, plan = policy.unsafe_rules, SumsPlan.of(policy.calibration.release, user_ids=policy.user_ids)
+    statement(log.source, plan, rules, columns, clip=log.clip, key=bytes(1))
     public: dict[str, Any] = {
-        "config": first.to_config(),
+        "config": policy.to_config(),
         "columns": asdict(columns),
         "clip": log.clip,
         "table": log.address,
@@ -147,12 +140,8 @@ def _published(
     }
 
     def draw(key: bytes) -> PublishedTable:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DPBanditsWarning)  # shown above
-            learner = policy()
-        rules = learner.unsafe_rules
         sums = summed_by(log.source, plan, rules, columns, clip=log.clip, key=key, progress=log.progress)
-        function, names = learner.publish_sums(sums), list(menu.arms.names)
+        function, names = policy.publish_sums(sums), list(menu.arms.names)
         stated = of_whole_table(function.guarantee, rows=plan.rows_per_user, engine=True)
         function = function.under(stated)
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, names)
@@ -160,7 +149,7 @@ def _published(
     work = Work(
         purpose="learn",
         fingerprint=lambda key: digest_of_rows(key, public, {}),
-        cost=lambda: cost_of_guarantee(first.guarantee),
+        cost=lambda: cost_of_guarantee(policy.guarantee),
         draw=draw,
         load=PublishedTable.load,
         witnessed=lambda table, change: replace(

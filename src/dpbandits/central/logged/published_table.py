@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,11 @@ class PublishedTable:
 
     def to_files(self) -> dict[str, bytes]:
         """Return the function's files, `columns.json`, and `manifest.json` with the digests of all."""
+        return dict(self._files)
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """Files of `to_files`: with many columns and arms their text takes seconds."""
         names = {"context": self.contexts, "action": self.action, "arms": self.arms, "reward": self.reward}
         files = {**self.function.to_files(), _COLUMNS: f"{json.dumps(names)}\n".encode()}
         return {**files, _MANIFEST: _manifest(files)}
@@ -152,7 +158,7 @@ class PublishedTable:
     @property
     def release_id(self) -> str:
         """Digest of the manifest, which depends on every file."""
-        return hashlib.sha256(self.to_files()[_MANIFEST]).hexdigest()
+        return hashlib.sha256(self._files[_MANIFEST]).hexdigest()
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the files of `to_files()` to a new folder, durably; a failure leaves no folder.
