@@ -1,5 +1,6 @@
 import { openDevice } from "dpbandits";
 import { decide } from "dpbandits/decide";
+import type { Options } from "dpbandits/distributed";
 import type { Routes } from "dpbandits/service";
 import { statement } from "dpbandits/statement";
 
@@ -8,4 +9,4 @@ const words: string = statement(device, 3);
 const arm: string | null = decide<string>({}, { age: 44 });
 type Decision = Routes["POST /v1/policies/{policy}/decisions"]["answer"];
 export { arm, words };
-export type { Decision };
+export type { Decision, Options };
