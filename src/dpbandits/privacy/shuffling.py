@@ -35,10 +35,11 @@ V and 0 lie in [-m, M], where a convex function is at most its chord. So its int
 most that over the latter. Now integrate over y: a and b have the integral 1, so s and t have 1/(E+1). Hence V
 is at most W in the convex order. Sums of independent variables keep this order, and [.] is convex.  QED.
 
-**Numerical form.** This is the bound of Feldman, McMillan and Talwar (2021, 2023) with clones of probability
-2/(E+1). Let C be Binomial(n-1, 2/(E+1)), A Binomial(C, 1/2), D Bernoulli(E/(E+1)), N = C + 1. The bound is
-the divergence of (A + D, N - A - D) from the same with 1 - D in place of D. Let k be the smallest integer
-with k M >= (N - k) m, and B Binomial(N-1, 1/2). Then the bound is the mean over N of
+**Numerical form.** Step 2 is the privacy blanket of Balle, Bell, Gascon and Nissim (2019), and W has the
+clones of Feldman, McMillan and Talwar (2021, 2023), of probability 2/(E+1). Let C be
+Binomial(n-1, 2/(E+1)), A Binomial(C, 1/2), D Bernoulli(E/(E+1)), N = C + 1. The bound is the divergence of
+(A + D, N - A - D) from the same with 1 - D in place of D. Let k be the smallest integer with
+k M >= (N - k) m, and B Binomial(N-1, 1/2). Then the bound is the mean over N of
 (M P(B >= k-1) - m P(B >= k))/(E+1).
 
 **Closed form.** Let x be the first of the two counts. The likelihood ratio is (E x + N - x)/(x + E (N - x)) =
