@@ -299,7 +299,7 @@ def person(user: object, *, name: str = "user") -> str:
         >>> person(" 007"), person(7.0), person("Ann\u200b") == person("Ann"), person("ann") == person("Ann")
         ('7', '7', True, False)
     """
-    if not isinstance(user, bool) and not is_numpy(user, "bool_"):
+    if type(user) is str or not (isinstance(user, bool) or is_numpy(user, "bool_")):
         found = person_in(user)
         if found is not None:
             return found

@@ -173,7 +173,7 @@ def test_without_a_media_type_or_with_another_one_nothing_is_taken(shop: Caller)
     assert status == 200
 
 
-FILES = {"": 22, "service/": 10}
+FILES = {"": 24, "service/": 10}
 """Files of the package, and of its service, that a decision passes at most between request and answer."""
 
 

@@ -449,6 +449,8 @@ def fates_of(values: Any, missing: float | None) -> tuple[FloatArray, IntArray]:
 
 def finite_in(cell: object, missing: float | None) -> float:
     """Return a cell as a finite number: `missing` for a missing cell, and NaN for any other cell."""
+    if type(cell) in (float, int) and -LARGEST <= cell <= LARGEST:  # type: ignore[operator]
+        return float(cell)  # type: ignore[arg-type]
     found = number_of(cell)
     if math.isfinite(found):
         return found
