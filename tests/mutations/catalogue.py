@@ -2030,7 +2030,7 @@ MUTATIONS = (
         "people of k rows stand in a histogram with the noise of one",
         (
             "central/logged/contexts.py",
-            "math.nextafter(loss / (2.0 * rounds), 0.0)",
+            "math.nextafter(loss / (2.0 * rounds_per_user), 0.0)",
             "math.nextafter(loss / 2.0, 0.0)",
         ),
         tests="tests/central/logged/test_sensitivities.py::test_private_histogram_noise_has_t"
@@ -3743,6 +3743,28 @@ MUTATIONS = (
         tests="tests/central/logged/test_plan.py::test_which_rows_count_is_independent_between_users",
     ),
     _bug(
+        "features of a log without caps",
+        "rewards in rarely seen cells move features by more than the noise covers",
+        ("central/logged/plan.py", "np.clip(own_adds, -caps, caps)", "np.clip(own_adds, -UNITS, UNITS)"),
+        tests="tests/central/logged/test_plan.py::test_a_user_moves_the_sums_of_features_by_no_more_than_the_noise_covers",
+    ),
+    _bug(
+        "features in an engine with rewards beyond their caps",
+        "an engine cuts rewards on one side only",
+        ("central/logged/engine.py", "least(greatest(dpb_y, -({cap})), {cap})", "least(dpb_y, {cap})"),
+        tests="tests/central/logged/test_engine.py::test_duckdb_adds_up_what_features_need_as_numpy_does",
+    ),
+    _bug(
+        "contexts of all rows of a busy user",
+        "a user's rows beyond those that the noise covers are counted, and not learned from",
+        (
+            "central/logged/logged_table.py",
+            "counts = summed(SumsPlan.of_cells(rules, None)) // UNITS",
+            "counts = summed(replace(SumsPlan.of_cells(rules, None), rows_per_user=None)) // UNITS",
+        ),
+        tests="tests/central/logged/test_learning.py::test_features_are_learned_from_two_statements_or_one",
+    ),
+    _bug(
         "a user's rows by their place in the file",
         "which rows of a user count depends on the order of the table, which engines do not keep",
         (
@@ -3767,8 +3789,8 @@ MUTATIONS = (
         "an account pays for Gaussian noise where a wide bound leads to Laplace noise, which costs more",
         (
             "central/logged/logged_table.py",
-            "policy = self._policy(privacy, None, bound, horizon)\n        return cost_of_guarantee",
-            "policy = self._policy(privacy, None, None, horizon)\n        return cost_of_guarantee",
+            "policy = self.policy(privacy, horizon=horizon, bound=bound)\n        return cost_of_guarantee",
+            "policy = self.policy(privacy, horizon=horizon)\n        return cost_of_guarantee",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_an_account_is_charged_for_the_law_of_noise_that_the_bound_leads_to",
     ),

@@ -636,6 +636,6 @@ def _contexts_assumption(contexts: ContextLaw) -> Assumption:
         contexts.counted_units,
         "histogram rows",
         f"The histogram of contexts counts at most {counted(contexts.rounds_per_user, 'row')} of a user",
-        how=": the first ones count, further ones are dropped.",
+        how=": further ones are dropped.",
         otherwise=" (it was given no user ids).",
     )

@@ -123,7 +123,7 @@ def learn(
         Option(
             min=1,
             help="Public number of rows, chosen without counting those of the table. Calibration depends on "
-            "it. Features use no further rows; marginal tables use all. Default: the TOML file's.",
+            "it. Rows beyond it count, too. Default: the TOML file's.",
         ),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the public policy.")],
@@ -190,7 +190,6 @@ def learn(
     from dpbandits.central.logged.logged_table import LoggedTable
     from dpbandits.central.logged.once import publish_once
     from dpbandits.central.logged.policy import ReleaseName
-    from dpbandits.models.features.people import LENGTHSCALE
     from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables.described import DescribedTable, LoggedArm
 
@@ -238,13 +237,8 @@ def learn(
     if where is not None:
         from dpbandits.central.logged.learning import learn as learn_where_it_is
 
-        of_features = kind == "features" or uniform_contexts or lengthscale != LENGTHSCALE
         if described is None or not isinstance(described.outcome, LoggedArm) or schema is not None:
             raise InvalidParameter("--table needs a TOML file with the section [log] as its argument")
-        if of_features:
-            raise InvalidParameter(
-                "--table releases marginals: leave --release, --uniform-contexts and --lengthscale out"
-            )
         _, paying = opened(ledger, account, budget, promise=promise)
         outcome = described.outcome
         _say(
@@ -259,10 +253,13 @@ def learn(
                 propensity=outcome.propensity,
                 density=outcome.density,
                 user=described.user,
+                lengthscale=lengthscale,
                 clip=clip,
+                release=kind,
                 privacy=promise,
                 horizon=horizon,
                 bound=bound,
+                uniform_contexts=uniform_contexts,
                 directory=out,
                 account=paying,
                 **_limits(memory, threads),

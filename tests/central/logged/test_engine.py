@@ -1,5 +1,7 @@
 """A log's integer tables from an engine are those of NumPy, whatever the cells hold."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import psycopg
@@ -8,11 +10,12 @@ import pytest
 
 from dpbandits.central import ExploreThenCommit, ExploreTuning
 from dpbandits.central.logged.engine import summed_by
-from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, plan_of
+from dpbandits.central.logged.people import people_menu
 from dpbandits.central.logged.plan import SumsPlan
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.privacy import JointDP
-from dpbandits.tables import Actions, Ordered, Range, Schema
+from dpbandits.tables import Actions, Categories, Cycle, DateRange, Ordered, Range, Schema
 from dpbandits.tables.sql.ids import id_in
 from dpbandits.tables.warehouse import source_of
 from service import databases
@@ -86,6 +89,58 @@ def test_postgresql_adds_up_hostile_rows_as_numpy_does(kind, clip):
         pytest.raises(InvalidParameter, match="'paid' has the type defined as double"),
     ):
         from_engine(source, policy_for(TWO, 3000))
+
+
+SMOOTH = [
+    PEOPLE,
+    Schema(
+        day=DateRange("2024-01-01", "2024-12-31"),
+        hour=Cycle(24, missing=3),
+        region=Categories(["north", "none"]),
+    ),
+]
+
+
+def smooth(rows):
+    """A hostile log with dates and hours."""
+    rng = np.random.default_rng(8)
+    days = np.array([f"2024-{1 + i % 13:02}-{1 + i % 28:02}" for i in range(rows)], dtype=object)
+    hours = np.round(30 * rng.random(rows), 2).astype(str).astype(object)
+    return hostile(rows).assign(day=days, hour=np.where(rng.random(rows) < 0.2, "x", hours))
+
+
+def smooth_sums(source, held, contexts, k=2, **more):
+    """Return counts of contexts and capped rewards from an engine, and the same from NumPy."""
+    promise = JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=k)
+    log = log_of(held, contexts=contexts, release="features", **more)
+    told = {"horizon": 4000, "bound": 0.6}
+    policy = log.policy(promise, **told)
+    rules = dataclasses.replace(policy.unsafe_rules, menu=people_menu(contexts, arms=OFFERS))
+    plans, clip = (SumsPlan.of_cells(rules, None), plan_of(policy)), more.get("clip", False)
+    assert 0 < min(plans[1].caps) < max(plans[1].caps) <= 2**20
+    found = [summed_by(source, plan, rules, log.columns, clip=clip, key=KEY) for plan in plans]
+    expected = [log.unsafe_sums(promise, key=KEY, plan=plan, **told) for plan in plans]
+    assert all(one.any() for one in expected)
+    return found, expected
+
+
+@pytest.mark.parametrize("contexts", SMOOTH)
+@pytest.mark.parametrize(("k", "more"), [(1, {}), (2, {"clip": True}), (40, {"propensity": None})])
+def test_duckdb_adds_up_what_features_need_as_numpy_does(contexts, k, more):
+    held = smooth(3000)
+    with source_of(held) as source:
+        for found, expected in zip(*smooth_sums(source, held, contexts, k, **more), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("contexts", SMOOTH)
+@pytest.mark.parametrize("kind", databases.KINDS)
+def test_postgresql_adds_up_what_features_need_as_numpy_does(kind, contexts):
+    address, held = databases.fresh(kind), smooth(2000)
+    stored(address, held)
+    with source_of(f"{address}&table=log", threads=1) as source:
+        for found, expected in zip(*smooth_sums(source, held, contexts), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 old_names = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # in Ibis

@@ -1,6 +1,7 @@
 """Learning where the data is: one charge and one release, whatever fails, and no cell in an error."""
 
 import warnings
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 
 from dpbandits.budget import MemoryLedger
 from dpbandits.central import LoggedTable, learn
+from dpbandits.central.logged.published_table import PublishedTable
+from dpbandits.central.published_function import PublishedCells
 from dpbandits.cli.main import app
 from dpbandits.errors import BudgetExceeded, DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.privacy import JointDP
@@ -86,6 +89,27 @@ def test_a_policy_is_learned_wherever_the_table_is(held, tmp_path):
         assert published.action == "offer"
 
 
+@pytest.mark.parametrize("uniform", [True, False])
+def test_features_are_learned_from_two_statements_or_one(held, tmp_path, monkeypatch, uniform):
+    """The second statement has the caps that follow from the released counts. One user has many rows."""
+    promise, asked, whole = replace(PROMISE, epsilon=20.0), [], DuckSource.query
+    monkeypatch.setattr(
+        DuckSource, "query", lambda own, sql, **told: asked.append(sql) or whole(own, sql, **told)
+    )
+    busy = {"age": 40, "region": "north", "offer": "call", "paid": 1.0, "person": ["secret"] * 6000}
+    busy = pd.DataFrame(busy)
+    pd.concat([held, busy]).to_parquet(tmp_path / "log.parquet")
+    smooth = {"release": "features", "uniform_contexts": uniform, "privacy": promise}
+    published = learned(tmp_path / "log.parquet", tmp_path / "out", horizon=ROWS // 2, **smooth)
+    assert len(asked) == len(set(asked)) == 2 - uniform
+    people = [{"age": 40, "region": place} for place in ("south", "north")]
+    assert published.function.recommend_batch(people) == ("call", "mail")
+    assert PublishedTable.load(tmp_path / "out").release_id == published.release_id
+    mean, _ = published.function.predict(people)
+    assert (np.abs(mean - [[0.2, 0.8], [0.8, 0.2]]).max() < 0.15) != uniform  # rows were counted
+    assert len(published.function.guarantee.mechanisms) == 2 - uniform
+
+
 def test_a_repetition_is_the_same_release_under_one_charge_and_another_run_is_refused(held, tmp_path):
     account = MemoryLedger().open_account("people", privacy=JointDP(2.1, 1e-5, rounds_per_user=2))
     first = learned(held, tmp_path / "out", account=account)
@@ -99,27 +123,31 @@ def test_a_repetition_is_the_same_release_under_one_charge_and_another_run_is_re
         learned(held, tmp_path / "other", account=account)
 
 
+@pytest.mark.parametrize("release", ["marginals", "features"])
 def test_an_engine_that_fails_after_the_charge_releases_nothing_and_a_repetition_pays_nothing(
-    held, tmp_path, monkeypatch
+    held, tmp_path, monkeypatch, release
 ):
+    """The first statement fails twice; of features then the second one fails once."""
     account = MemoryLedger().open_account("people", privacy=JointDP(2.1, 1e-5, rounds_per_user=2))
     whole, asked, paid = DuckSource.query, [], []
+    failing = {"marginals": [1, 2], "features": [1, 2, 4]}[release]
 
     def dropped(self, sql, **told):
         asked.append(sql)
-        if len(asked) < 3:
+        if len(asked) in failing:
             raise DataUnavailable("the statement failed")
         return whole(self, sql, **told)
 
     monkeypatch.setattr(DuckSource, "query", dropped)
-    for _ in range(2):
+    for _ in failing:
         with pytest.raises(DataUnavailable):
-            learned(held, tmp_path / "out", account=account)
+            learned(held, tmp_path / "out", account=account, release=release)
         assert not (tmp_path / "out").exists()
         paid.append(account.ledger.balance("people"))
-    learned(held, tmp_path / "out", account=account)
-    assert paid == [account.ledger.balance("people")] * 2
-    assert len(set(asked)) == 1  # the run's key orders the rows of a user, also in a repetition
+    learned(held, tmp_path / "out", account=account, release=release)
+    assert paid == [account.ledger.balance("people")] * len(failing)
+    first = asked[:3] if release == "marginals" else [*asked[:3], asked[4]]
+    assert len(set(first)) == 1  # the run's key orders the rows of a user, also in a repetition
 
 
 def test_no_error_warning_or_statement_repeats_a_cell(held, tmp_path, monkeypatch):
@@ -155,20 +183,24 @@ def test_the_command_learns_from_a_table_where_it_is(held, tmp_path):
     found = CliRunner().invoke(app, [*given, "--memory", "1", "--threads", "1"])
     assert found.exit_code == 0, found.output
     assert "epsilon" in found.output
-    for wrong in (["--release", "features"], ["--uniform-contexts"], ["--lengthscale", "0.2"]):
-        assert CliRunner().invoke(app, [*given, *wrong]).exit_code != 0
+    for other in (["--release", "features"], ["--uniform-contexts"], ["--lengthscale", "0.2"]):
+        assert CliRunner().invoke(app, [*given, *other]).exit_code != 0  # another run has the folder
+    smooth = [*given[:-1], f"{out}-smooth", "--release", "features", "--lengthscale", "0.5"]
+    found = CliRunner().invoke(app, smooth)
+    assert found.exit_code == 0, found.output
+    assert isinstance(PublishedTable.load(tmp_path / "out-smooth").function, PublishedCells)
 
 
 def test_the_statement_says_that_all_rows_count_and_who_reads_them(held, tmp_path):
     in_memory = {name: held[name].to_numpy() for name in held}
     told = {"contexts": PEOPLE, "arms": ["mail", "call"], "action": "offer", "reward": "paid"}
-    for user, bound in (("person", True), (None, False)):
-        log = LoggedTable.of_people(in_memory, **told, reward_range=(0, 1), user=user)
+    for user, kind in (("person", "marginals"), (None, "marginals"), ("person", "features")):
+        bound = user is not None
+        log = LoggedTable.of_people(in_memory, **told, reward_range=(0, 1), user=user, release=kind)
         promise = PROMISE if user else JointDP(epsilon=2.0, delta=1e-6, user_ids=False)
         ours = log.publish(promise, horizon=ROWS // 2).function.guarantee
-        theirs = learned(
-            held, tmp_path / str(user), user=user, privacy=promise, horizon=ROWS // 2
-        ).function.guarantee
+        asked = {"user": user, "privacy": promise, "horizon": ROWS // 2, "release": kind}
+        theirs = learned(held, tmp_path / f"{user}-{kind}", **asked).function.guarantee
         for found, engine in ((ours, False), (theirs, True)):
             names = {one.name: one for one in found.assumptions}
             assert names["whole table"].enforced
@@ -178,4 +210,5 @@ def test_the_statement_says_that_all_rows_count_and_who_reads_them(held, tmp_pat
             assert "no row of others" in found.theorem
             assert not {"one place per row", "logs in parts"} & names.keys()
             assert ("engine" in names) == engine == ("engine" in found.observers[0].who)
-        assert ours.certificate == theirs.certificate
+        if kind == "marginals":  # noisy counts decide how many features there are
+            assert ours.certificate == theirs.certificate

@@ -307,7 +307,7 @@ def test_all_that_one_user_brings_moves_sums_by_no_more_than_the_range_covers():
     "change",
     [
         {"horizon": 0},
-        {"horizon": 2**25},
+        {"horizon": 2**42 + 1},
         {"publish_epsilon": 3.5},
         {"publish_epsilon": -1.0},
         {"publish_epsilon": None},

@@ -144,6 +144,11 @@ def test_integer_products_are_exact_where_floats_are_not():
     expected = [sum(int(w) * int(s) for w, s in zip(row, sums, strict=True)) for row in weights]
     assert exact_products(weights, sums).tolist() == expected
     assert (weights @ sums.astype(float)).astype(np.int64).tolist() != expected
+    ends = np.array([-(2**63), 2**63 - 1, -1, -(2**47), 2**47])
+    signs = 2.0**18 * np.array([[1, -1, 1, 1, 1], [-1, 1, 1, -1, 1]])
+    expected = [sum(int(w) * int(s) for w, s in zip(row, ends, strict=True)) for row in signs]
+    assert exact_products(signs, ends).tolist() == expected
+    assert min(map(abs, expected)) > 2**81
 
 
 def test_caps_are_rounded_down():

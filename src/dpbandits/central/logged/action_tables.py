@@ -48,14 +48,13 @@ from numpy.typing import NDArray
 from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.logged.calibration import ExpectedError
+from dpbandits.central.logged.contexts import LEAST_ROWS, SURE
 from dpbandits.central.logged.rows import reference_of
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import (
     BIAS,
     EXPECTED_DRAWS,
     EXPECTED_SHARE,
-    LEAST_ROWS,
-    SURE,
     WIDER,
     TableRelease,
     expected_loss,

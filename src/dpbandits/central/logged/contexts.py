@@ -8,14 +8,14 @@ accuracy, often much, but never privacy.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._config import Configured
-from dpbandits._typing import FloatArray, Seed
+from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
@@ -33,8 +33,33 @@ SOURCES = {
 }
 _HISTOGRAM_STREAM = 6_001
 
+SURE, LEAST_ROWS = 2.0, 0.01
+"""Thresholds for the number of rows that is estimated from noisy counts.
+
+The estimate replaces the horizon if it differs by the first number of noise deviations. It is at least the
+second number times the horizon.
+"""
+
 LARGEST_RATE = 16.0
 """Largest rate of the noise of a count; beyond it noise does not shrink, as it is almost surely zero."""
+
+
+class RowsCounted(NamedTuple):
+    """Number of rows of a log, estimated from released counts.
+
+    Attributes:
+        rows: Sum of the noisy counts.
+        sd: Standard deviation of its noise.
+    """
+
+    rows: float
+    sd: float
+
+    def instead_of(self, horizon: int) -> float:
+        """Return the estimated number of rows if it contradicts the horizon, and the horizon otherwise."""
+        if abs(self.rows - horizon) < SURE * self.sd:
+            return float(horizon)
+        return max(self.rows, LEAST_ROWS * horizon)
 
 
 @dataclass(frozen=True)
@@ -137,21 +162,58 @@ class ContextLaw(Configured):
         Raises:
             InvalidData: Contexts have another shape or type, or the number of users differs.
         """
-        loss = _checks.scale(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
-        source = SecureNoise() if noise is None else noise
         rows = _checks.contents(contexts, name="contexts", width=cells.dim)
         found = cells.find(cells.rows(rows, name="contexts"))
         counted = found >= 0
         if users is not None:
             counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)
         counts = np.bincount(found[counted], minlength=cells.size).astype(np.int64)
-        rate = min(math.nextafter(loss / (2.0 * rounds), 0.0), LARGEST_RATE)
-        drawn = lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
-        noisy = np.maximum(counts + drawn, 0).astype(np.float64) + 0.5
-        return cls(
-            cells.with_weights(noisy), "private histogram", loss, source.status, rounds, users is not None
+        return cls.from_private_counts(
+            counts,
+            cells=cells,
+            epsilon=epsilon,
+            rounds_per_user=rounds,
+            counted_units=users is not None,
+            noise=noise,
+        )[0]
+
+    @classmethod
+    def from_private_counts(
+        cls,
+        counts: IntArray,
+        *,
+        cells: CellMeasure,
+        epsilon: float,
+        rounds_per_user: int = 1,
+        counted_units: bool = False,
+        noise: NoiseSource | None = None,
+    ) -> tuple[Self, RowsCounted]:
+        """Return the law of contexts that were counted, as `from_private_histogram` does.
+
+        Args:
+            counts: Raw counts of contexts in each cell (n,). At most `rounds_per_user` rows of a user are
+                counted, so replacing a user changes them by at most 2 `rounds_per_user` in L1.
+            cells, epsilon, rounds_per_user, counted_units, noise: See `from_private_histogram` and the class.
+
+        Returns:
+            The law, and the number of rows that the noisy counts add up to.
+        """
+        loss = _checks.scale(epsilon, name="epsilon")
+        source = SecureNoise() if noise is None else noise
+        rate = min(math.nextafter(loss / (2.0 * rounds_per_user), 0.0), LARGEST_RATE)
+        drawn = counts + lattice_laplace(rate, cells.size, words_of(source, stream=_HISTOGRAM_STREAM))
+        noisy = np.maximum(drawn, 0).astype(np.float64) + 0.5
+        law = cls(
+            cells.with_weights(noisy),
+            "private histogram",
+            loss,
+            source.status,
+            rounds_per_user,
+            counted_units,
         )
+        # discrete Laplace noise of rate r has a variance below 2/r^2
+        return law, RowsCounted(int(drawn.sum()), math.sqrt(2.0 * cells.size) / rate)
 
     def describe(self) -> str:
         """Return the source of the law as a sentence for the guarantee."""

@@ -24,11 +24,13 @@ import numpy as np
 from dpbandits._cells import MISSING
 from dpbandits._typing import IntArray
 from dpbandits.central.logged.plan import UNITS, SumsPlan, SumTable, digits_by_word, order_prefix, packed
-from dpbandits.central.logged.rows import LARGEST_WEIGHT
+from dpbandits.central.logged.rows import LARGEST_WEIGHT, CellRules
 from dpbandits.central.logged.tables import TableRules
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.models.measures import IntervalAxis
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.dates import Cycle
+from dpbandits.tables.menu import Menu
 from dpbandits.tables.sql.cells import FARTHEST, Reading, SqlCell, layers_of, number_reading
 from dpbandits.tables.sql.dialects import ENGINES, SqlEngine, double, layered
 from dpbandits.tables.sql.ids import id_reading
@@ -98,7 +100,7 @@ WORDS = {
 def summed_by(
     source: "Source",
     plan: SumsPlan,
-    rules: TableRules,
+    rules: TableRules | CellRules,
     columns: "LogColumns",
     *,
     clip: bool,
@@ -110,7 +112,7 @@ def summed_by(
     Args:
         source: Table with the rows.
         plan: Tables that are needed.
-        rules: Rules that read rows.
+        rules: Rules that read rows, with their menu.
         columns: Roles of the columns.
         clip: True to clip rewards to their range.
         key: Secret by which the rows of a user that count are chosen.
@@ -164,7 +166,13 @@ def _folded(plan: SumsPlan, rewards: IntArray, weights: IntArray, counts: IntArr
 
 
 def statement(
-    source: "Source", plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, key: bytes
+    source: "Source",
+    plan: SumsPlan,
+    rules: TableRules | CellRules,
+    columns: "LogColumns",
+    *,
+    clip: bool,
+    key: bytes,
 ) -> str:
     """Return the statement of `summed_by`. The arguments and errors are the same."""
     engine, cell = ENGINES[source.dialect], table_cells(source, columns)
@@ -255,13 +263,16 @@ def counted_rows(
 Cells = Callable[[str, str], SqlCell]
 
 
-def _contexts(plan: SumsPlan, rules: TableRules, cell: Cells) -> dict[str, Reading]:
+def _contexts(plan: SumsPlan, rules: TableRules | CellRules, cell: Cells) -> dict[str, Reading]:
     """Return the readings of the levels of all coordinates of contexts."""
     found: list[Reading] = []
-    for name, column in rules.tables.menu.contexts.columns.items():
+    cells = rules.contexts.axes if isinstance(rules, CellRules) else None
+    for name, column in _menu(rules).contexts.columns.items():
         held, size = cell(name, f"c{len(found)}"), plan.sizes[len(found)]
         shares = [_share(size, level) for level in range(1, size)]
-        if isinstance(column, Range):
+        if cells is not None and isinstance(axis := cells[len(found)], IntervalAxis):
+            shares = axis.edges[1:-1].tolist()
+        if isinstance(column, Range) and cells is None:
             found.append(_ranged(held, column, size))
         elif isinstance(column, Cycle):
             found += [levels.reading(held) for levels in SqlLevels.of_cycle(column, [shares, shares], name)]
@@ -297,20 +308,27 @@ def _level(column: Range, number: float, size: int) -> int:
     return min(math.floor((number - column.low) / (column.high - column.low) * size), size - 1)
 
 
-def _arms(rules: TableRules, columns: "LogColumns", cell: Cells) -> dict[str, Reading]:
+def _menu(rules: TableRules | CellRules) -> Menu:
+    if rules.menu is None:
+        raise InvalidParameter("an engine reads the columns of contexts and arms: the rules have none")
+    return rules.menu
+
+
+def _arms(rules: TableRules | CellRules, columns: "LogColumns", cell: Cells) -> dict[str, Reading]:
     """Return the readings of the arm, or of the steps of a grid of actions."""
-    menu = rules.tables.menu
+    menu = _menu(rules)
     if menu.actions is None:
         name = str(columns.action)
         return {"dpb_arm": SqlLevels.of_arms(menu.arms, name).reading(cell(name, "a"))}
-    steps = SqlLevels.of_actions(menu.actions, between=rules.tables.between)
+    between = isinstance(rules, TableRules) and rules.tables.between
+    steps = SqlLevels.of_actions(menu.actions, between=between)
     return {
         f"dpb_a{i}": levels.reading(cell(name, f"a{i}")) for i, (name, levels) in enumerate(steps.items())
     }
 
 
 def _digits(
-    plan: SumsPlan, rules: TableRules, columns: "LogColumns", *, clip: bool, rounded: str
+    plan: SumsPlan, rules: TableRules | CellRules, columns: "LogColumns", *, clip: bool, rounded: str
 ) -> list[list[str]]:
     """Return layers with the code of the arm, the mark of reading, y and w, from the readings.
 
@@ -318,9 +336,9 @@ def _digits(
         plan, rules, columns, clip: See `summed_by`.
         rounded: Template of rounding, to even where two integers are equally near.
     """
-    span, actions = rules.reward_range, rules.tables.menu.actions
+    span, actions = rules.reward_range, _menu(rules).actions
     farthest = max(span.high - rules.reference, rules.reference - span.low) / rules.bound
-    even, most = map(float, rules.tables.even_propensity(np.zeros(1, dtype=np.int64)))
+    even, most = map(float, rules.even(np.array(0)))
     if not 1.0 / _SPREAD <= farthest <= _SPREAD or not even * farthest <= _DENSEST:
         raise InvalidParameter("bound, or ranges of actions: too small or too large to be read in an engine")
     arm, first = "dpb_arm", []
@@ -341,7 +359,9 @@ def _digits(
             f"THEN {double(LARGEST_WEIGHT)} WHEN dpb_chance > {double(even * _SMALL)} THEN 0e0 "
             f"ELSE {double(even)} / dpb_chance END END"
         )
-        first.append(f"{_least(weight, rules.largest) if plan.weight_units else weight} AS dpb_weight")
+        if isinstance(rules, TableRules) and plan.weight_units:
+            weight = _least(weight, rules.largest)
+        first.append(f"{weight} AS dpb_weight")
     first.append(f"CASE WHEN {' AND '.join(marks)} THEN 1 ELSE 0 END AS dpb_read")
     scaled = (
         f"CASE WHEN abs(dpb_off) < {double(rules.bound * _TINY)} THEN 0e0 "
@@ -353,7 +373,7 @@ def _digits(
         return f"CASE WHEN dpb_read = 1 THEN CAST({rounded.format(clipped)} AS bigint) ELSE 0 END"
 
     second = [f"{whole(scaled)} AS dpb_y"]
-    if plan.weight_units:
+    if isinstance(rules, TableRules) and plan.weight_units:
         second.append(f"{whole(f'{double(rules.share)} * dpb_weight')} AS dpb_v")
     return [first, second]
 
@@ -399,6 +419,10 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
         for column in table.columns:
             cell = f"({cell} * {plan.sizes[column]} + dpb_l{column})"
         entries.append(f"CAST({table.start} + {by[table.by]} * {table.stride} + {cell} AS bigint)")
+    added = "dpb_y"
+    if plan.caps:  # there is one table
+        cap = engine.entry.format(engine.array.format(",".join(map(str, plan.caps)), "bigint"), entries[0])
+        added = f"least(greatest(dpb_y, -({cap})), {cap})"
     # Other engines than DuckDB have one lane a table.
     width = -(-len(entries) // LANES) if engine.dialect == "duckdb" else 1
     entries += ["NULL"] * (-len(entries) % width)
@@ -412,7 +436,7 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
         f"CAST(sum(dpb_v) AS bigint) AS weights, CAST(count(*) AS bigint) AS counted\n"
         f"FROM (SELECT {placed},\n"
         # PostgreSQL adds up integers of 32 bits faster.
-        "CAST(dpb_y AS integer) AS dpb_y, CAST(dpb_v AS integer) AS dpb_v\n"
+        f"CAST({added} AS integer) AS dpb_y, CAST(dpb_v AS integer) AS dpb_v\n"
         f"FROM (SELECT {digits}\nFROM {rows} AS dpb_kept) AS dpb_unpacked\n"
         f"WHERE dpb_read = 1) AS dpb_placed\n"
         f"GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in places)})"

@@ -13,7 +13,7 @@ which charges a ledger and publishes once.
 
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -39,7 +39,7 @@ from dpbandits.central.logged.people import (
     people_kernel,
     people_menu,
 )
-from dpbandits.central.logged.plan import CodedRows, SumsPlan
+from dpbandits.central.logged.plan import UNITS, CodedRows, SumsPlan
 from dpbandits.central.logged.policy import (
     ExploreThenCommit,
     ExploreTuning,
@@ -47,8 +47,11 @@ from dpbandits.central.logged.policy import (
     release_for,
 )
 from dpbandits.central.logged.published_table import PublishedTable, coded_by_value, numbers_by_value
-from dpbandits.central.logged.rows import digest_of_rows
+from dpbandits.central.logged.rows import CellRules, digest_of_rows
+from dpbandits.central.logged.sums import MOST_ROWS
+from dpbandits.central.logged.tables import TableRelease
 from dpbandits.central.marginals.statement import of_whole_table
+from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
@@ -73,6 +76,8 @@ __all__ = [
     "LogColumns",
     "LoggedTable",
     "cost_of_publishing",
+    "plan_of",
+    "published_by",
     "roles_of",
     "tables_policy",
 ]
@@ -514,7 +519,7 @@ class LoggedTable:
         Warns:
             NothingToLearn: The warning comes before any data.
         """
-        self._policy(privacy, None, bound, horizon)
+        self.policy(privacy, horizon=horizon, bound=bound)
         self._rows  # noqa: B018 - reads the ids
 
     def unsafe_left_out(
@@ -524,31 +529,36 @@ class LoggedTable:
 
         Of a user's rows beyond the limit, the unreadable ones and the readable ones are not told apart.
         """
-        policy = self._policy(privacy, None, bound, horizon)
-        if self.release_under(privacy) == "features":
-            return policy.shard().unsafe_rehearse(**self._rows_for(policy))
+        policy = self.policy(privacy, horizon=horizon, bound=bound)
         _, coded, kept = self._counted(policy, secrets.token_bytes(_KEY_BYTES))
         return {"unreadable": int((kept & ~coded.readable).sum()), "surplus": int((~kept).sum())}
 
     def _counted(self, policy: ExploreThenCommit, key: bytes) -> tuple[SumsPlan, CodedRows, BoolArray]:
-        """Return the tables that are needed, the coded rows, and a mask (n,) of the rows that count."""
-        plan = SumsPlan.of(policy.calibration.release, user_ids=policy.user_ids)
+        """Return the sums that are needed, the coded rows, and a mask (n,) of the rows that count."""
+        plan = plan_of(policy)
         rows = self._rows_for(policy)
         users, given = rows.pop("users"), len(rows["rewards"])
-        coded = CodedRows.of(*policy.unsafe_rules.coded(**rows))
+        coded = plan.coded(*policy.unsafe_rules.coded(**rows))
         owners = Owners(np.zeros(given, dtype=np.int64), [""]) if users is None else users
         return plan, coded, plan.kept(coded, owners, key)
 
     def unsafe_sums(
-        self, privacy: JointDP, *, horizon: int, key: bytes, bound: float | None = None
+        self,
+        privacy: JointDP,
+        *,
+        horizon: int,
+        key: bytes,
+        bound: float | None = None,
+        plan: SumsPlan | None = None,
     ) -> IntArray:
-        """Return the raw sums from which `publish` releases marginal tables; see `SumsPlan.summed`.
+        """Return the raw sums from which `publish` releases; see `SumsPlan.summed`.
 
         Args:
             privacy, horizon, bound, key: As for `publish`.
+            plan: Sums that are needed, by default those of `plan_of` and `policy`.
         """
-        plan, coded, kept = self._counted(self._policy(privacy, None, bound, horizon), key)
-        return plan.summed(coded, kept)
+        needed, coded, kept = self._counted(self.policy(privacy, horizon=horizon, bound=bound), key)
+        return (plan or needed).summed(coded, kept)
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
         """Return a digest, under a secret key, of all rows, their weights and the arguments of `publish`.
@@ -557,7 +567,7 @@ class LoggedTable:
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
-            config = self._policy(privacy, None, None, horizon).to_config()
+            config = self.policy(privacy, horizon=horizon).to_config()
         public: dict[str, Any] = {
             "config": config,
             "columns": asdict(self.columns),
@@ -584,41 +594,33 @@ class LoggedTable:
         Args:
             privacy: Total promise, including the law of contexts; delta above 0, except for marginal tables.
             horizon: Public number of rows, chosen without looking at the table.
-                Calibration depends on the horizon, and not on the number of rows. All rows of a longer table
-                count in marginal tables, and only the first ones in features.
+                Calibration depends on the horizon, and on released counts of rows. All rows of a longer table
+                count.
             bound: Clipping bound of a weighted reward's distance from the middle of the range. Default: half
                 the width of the range, or `WEIGHTED_BOUND` times that for marginal tables with propensities.
             uniform_contexts: True to spend nothing on the law of contexts and declare it uniform; only for
-                features.
-            key: Secret of the order in which a user's rows count in marginal tables, at random by default.
+                features. The number of rows is then not estimated: with more rows than the horizon,
+                predictions are too far from the middle of the range. Their order is not affected.
+            key: Secret of the order in which a user's rows count, at random by default.
         """
-        marginals = self.covered(privacy, uniform_contexts=uniform_contexts) == "marginals"
-        law = None if marginals else ContextLaw(self.context_cells)
-        if law is not None and not uniform_contexts:
-            law = ContextLaw.from_private_histogram(
-                self.rows["contexts"],
-                cells=self.context_cells,
-                epsilon=HISTOGRAM_SHARE * privacy.epsilon,
-                rounds_per_user=privacy.rounds_per_user,
-                users=self._rows["users"],
-            )
+        self.covered(privacy, uniform_contexts=uniform_contexts)
+        if not len(self.rows["rewards"]):  # the number of rows is public
+            raise ProtocolError("publish: the table has no rows, so the release would be noise")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
-            policy = self._policy(privacy, law, bound, horizon)
-        if marginals and not len(self.rows["rewards"]):  # the number of rows is public
-            raise ProtocolError("publish: the table has no rows, so the release would be noise")
-        if marginals:
-            plan, coded, kept = self._counted(policy, key or secrets.token_bytes(_KEY_BYTES))
-            function = policy.publish_sums(plan.summed(coded, kept))
-            function = function.under(of_whole_table(function.guarantee, rows=plan.rows_per_user))
-        else:
-            policy.learn(**self._rows_for(policy))
-            function = policy.publish()
-        if self.arms_were_read:
-            function = function.resting_on(READ_ARMS)
-        if self.menu is not None and not marginals:
-            function = function.of_people(self.menu)
+            policy = self.policy(privacy, horizon=horizon, bound=bound)
+        plan, coded, kept = self._counted(policy, key or secrets.token_bytes(_KEY_BYTES))
+        function = published_by(
+            policy, lambda plan: plan.summed(coded, kept), uniform_contexts=uniform_contexts
+        )
+        function = function.under(of_whole_table(function.guarantee, rows=plan.rows_per_user))
+        return self.named(function.resting_on(READ_ARMS) if self.arms_were_read else function)
+
+    def named(self, function: PublishedFunction) -> "PublishedTable":
+        """Return a published function with the names of this table's columns and arms."""
         columns = self.columns
+        if self.menu is not None and isinstance(function, PublishedCells):
+            function = function.of_people(self.menu)
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
     def release_under(self, privacy: JointDP) -> ReleaseName:
@@ -652,38 +654,85 @@ class LoggedTable:
             return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # `rehearse` has shown it
-            policy = self._policy(privacy, None, bound, horizon)
+            policy = self.policy(privacy, horizon=horizon, bound=bound)
         return cost_of_guarantee(policy.guarantee)
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
         """Return the arguments of `learn`: contexts and arms if the policy has the menu, else cells."""
         return self._rows | ({} if policy.menu is None else self.people)
 
-    def _policy(
-        self,
-        privacy: JointDP,
-        contexts: ContextLaw | CellMeasure | None,
-        bound: float | None,
-        horizon: int,
-    ) -> ExploreThenCommit:
-        """Return the policy that learns. `contexts` is the law in cells, by default uniform."""
+    def policy(self, privacy: JointDP, *, horizon: int, bound: float | None = None) -> ExploreThenCommit:
+        """Return a policy that can learn the rows, for features under a uniform law of contexts.
+
+        Args:
+            privacy, horizon, bound: As for `publish`.
+        """
         privacy = replace(privacy, user_ids=self.columns.user is not None)
         release = self.covered(privacy)
         if self.menu is not None and release == "marginals":
             return tables_policy(
                 self.menu, self.columns, self.reward_range, self.logged, privacy, horizon=horizon, bound=bound
             )
-        if contexts is None:
-            contexts = self.context_cells
         return ExploreThenCommit(
             kernel=self.kernel,
-            contexts=contexts,
+            contexts=self.context_cells,
             actions=self.action_cells,
             reward_range=self.reward_range,
             horizon=horizon,
             privacy=privacy,
             tuning=ExploreTuning(release="features", bound=bound),
         )
+
+
+def plan_of(policy: ExploreThenCommit) -> SumsPlan:
+    """Return the sums from which a policy publishes."""
+    release = policy.calibration.release
+    if isinstance(release, TableRelease):
+        return SumsPlan.of(release, user_ids=policy.user_ids)
+    return SumsPlan.of_cells(policy.unsafe_rules, policy.calibration.caps[-1].tolist())
+
+
+def published_by(
+    policy: ExploreThenCommit, summed: Callable[[SumsPlan], IntArray], *, uniform_contexts: bool = False
+) -> Any:
+    """Return what a policy publishes about a table.
+
+    **Features.** At most k rows of a user count, the same ones in both sums. Contexts are counted first, and
+    discrete Laplace noise is calibrated to 2 k, the L1 distance by which replacing a user changes the counts.
+    Law, caps and features are computed from these noisy counts. For any of them, replacing a user changes the
+    second sums by at most k entries leaving and k entering, each below its cap (`publish`). Which rows count
+    depends on the user's own rows and the key alone, and no bound depends on the number of rows. So both
+    losses add up (adaptive composition). This also holds if the table changes between both sums: each
+    mechanism sees k rows of each user, of the table as it then is.
+
+    Args:
+        policy: Policy for an even law of contexts. It has released nothing.
+        summed: Function that adds up raw sums, as `SumsPlan.summed` does.
+        uniform_contexts: True to release no law of contexts with features.
+    """
+    rules, privacy = policy.unsafe_rules, policy.privacy
+    if isinstance(rules, CellRules) and not uniform_contexts:
+        counts = summed(SumsPlan.of_cells(rules, None)) // UNITS  # every row adds U
+        law, counted = ContextLaw.from_private_counts(
+            counts,
+            cells=rules.contexts,
+            epsilon=HISTOGRAM_SHARE * privacy.epsilon,
+            rounds_per_user=privacy.rounds_per_user,
+            counted_units=policy.user_ids,
+        )
+        horizon = min(max(1, round(counted.instead_of(rules.horizon))), MOST_ROWS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DPBanditsWarning)  # about public numbers, and shown before
+            policy = ExploreThenCommit(
+                kernel=policy.kernel,
+                contexts=law,
+                actions=policy.actions,
+                reward_range=policy.reward_range,
+                horizon=horizon,
+                privacy=privacy,
+                tuning=ExploreTuning(release="features", bound=policy.tuning.bound),
+            )
+    return policy.publish_sums(summed(plan_of(policy)))
 
 
 def tables_policy(

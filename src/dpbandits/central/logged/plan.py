@@ -1,7 +1,9 @@
 r"""Integer tables that a release needs of a log, stated as public numbers, and their reference computation.
 
-A `SumsPlan` says which tables a release of marginal tables adds up. Two executors compute them, with equal
-integers: NumPy here, and an engine where the data is (`dpbandits.central.logged.engine`).
+A `SumsPlan` says which tables a release adds up. Two executors compute them, with equal integers: NumPy here,
+and an engine where the data is (`dpbandits.central.logged.engine`). A release of features needs two plans.
+The first counts contexts in the cells of all columns. The second adds up rewards in the cells of arms and all
+columns, in which every entry has a public cap. Both plans keep the same rows of a log.
 
 **Coded row.** Public rules turn a row into the code of its arm and a level of each column of contexts. Its
 reward becomes an integer y of at most U = 2^20 in size, and its weight an integer w from 0 to V. A mark says
@@ -15,11 +17,11 @@ secret and the user's id. Row r counts if
     ((r + s) mod n) k mod n < k.
 
 These are all rows if n <= k. Otherwise every t = (r + s) mod n below n belongs to one row. The condition
-holds for the first integer t that is at least j n / k, for j = 0, ..., k - 1, and for no other t.
-So exactly k rows count, evenly spaced among the sorted ones. Over secrets, each row of a user counts with
-probability k/n, up to n / 2^52. Users are independent, so sums over many users represent all their rows. A
-row that cannot be read may take one of the k places. Which rows of a user count depends on this user's id and
-rows and on the secret alone. So privacy does not rest on its secrecy.
+holds for the first integer t that is at least j n / k, for j = 0, ..., k - 1, and for no other t. So exactly
+k rows count, evenly spaced among the sorted ones. Over secrets, each row of a user counts with probability
+k/n, up to n / 2^52. Users are independent, so sums over many users represent all their rows. A row that
+cannot be read may take one of the k places. Which rows of a user count depends on this user's id and rows and
+on the secret alone. So privacy does not rest on its secrecy.
 
 **Size.** A sum is at most U times the number of rows in size. So int64 holds the sums, and noise on them, of
 `MOST_ROWS` = 2^42 rows. There is no other limit: rows beyond the horizon count, too.
@@ -36,6 +38,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.central.logged.rows import CellRules
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.logged.tables import TableRelease
 from dpbandits.tables.owners import Owners
@@ -109,7 +112,7 @@ class CodedRows(NamedTuple):
 
     @classmethod
     def of(cls, cells: IntArray, added: FloatArray, readable: BoolArray) -> Self:
-        """Return the coded rows of the result of `TableRules.coded`."""
+        """Return the coded rows of n cells: levels and arm (n, d + 1), and rewards and weights (n, 2)."""
         digits = np.where(readable[:, None], cells, 0)
         whole = np.rint(np.clip(added[:, :2], -1.0, 1.0) * UNITS).astype(np.int64)
         return cls(digits[:, -1], digits[:, :-1], whole[:, 0], whole[:, 1], readable)
@@ -133,6 +136,7 @@ class SumsPlan:
         alone: True if one more table of rewards has an entry for each arm.
         weight_units: Largest weight V of a row; 0 if there is no table of weights.
         rows_per_user: Number k <= `MOST_PER_USER` of a user's rows that count; None if rows have no user.
+        caps: Largest size of a row's y in every entry of the one reward table; empty if that is U.
     """
 
     sizes: tuple[int, ...]
@@ -143,6 +147,7 @@ class SumsPlan:
     alone: bool
     weight_units: int
     rows_per_user: int | None
+    caps: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, tables: TableRelease, *, user_ids: bool) -> Self:
@@ -158,6 +163,35 @@ class SumsPlan:
             weight_units=tables.weight_units(len(rewards.groups)) if tables.n_weighed else 0,
             rows_per_user=min(tables.privacy.rounds_per_user, MOST_PER_USER) if user_ids else None,
         )
+
+    @classmethod
+    def of_cells(cls, rules: CellRules, caps: Sequence[int] | None) -> Self:
+        """Return what a release of features needs, of a log with or without user ids.
+
+        Args:
+            rules: Rules that put rows in cells of an arm and a context.
+            caps: Integer caps of the cells; None for the counts of contexts.
+        """
+        every = (tuple(range(len(rules.contexts.shape))),)
+        return cls(
+            sizes=rules.contexts.shape,
+            n_arms=rules.actions.size,
+            row_of=tuple(range(rules.actions.size)),
+            rewards=() if caps is None else every,
+            counts=every if caps is None else (),
+            alone=False,
+            weight_units=0,
+            rows_per_user=min(rules.rounds_per_user, MOST_PER_USER) if rules.user_ids else None,
+            caps=() if caps is None else tuple(caps),
+        )
+
+    def coded(self, cells: IntArray, added: FloatArray, readable: BoolArray) -> CodedRows:
+        """Return the coded rows of the result of `TableRules.coded` or `CellRules.coded`."""
+        if cells.ndim == 1:
+            arms, places = np.divmod(cells, math.prod(self.sizes))
+            cells = np.column_stack([*np.unravel_index(places, self.sizes), arms])
+            added = np.column_stack([added, np.zeros(len(added))])
+        return CodedRows.of(cells, added, readable)
 
     @cached_property
     def tables(self) -> tuple[SumTable, ...]:
@@ -192,8 +226,7 @@ class SumsPlan:
     @property
     def size(self) -> int:
         """Number of entries of all tables."""
-        last = self.tables[-1]  # there is a table of counts for every column
-        return last.start + self.cells(last.columns)
+        return self.regions[1] + sum(map(self.cells, self.counts))
 
     @property
     def radices(self) -> tuple[int, ...]:
@@ -231,7 +264,12 @@ class SumsPlan:
             for column in table.columns:
                 cells = cells * self.sizes[column] + levels[:, column]
             # A sum of fewer than 2^33 integers of at most 2^20 is exact in floating point.
-            own = np.bincount(by[table.by] * table.stride + cells, weights=adds[table.adds])
+            cells += by[table.by] * table.stride
+            own_adds = adds[table.adds]
+            if self.caps and table.adds == "reward":
+                caps = np.array(self.caps)[cells]
+                own_adds = np.clip(own_adds, -caps, caps)
+            own = np.bincount(cells, weights=own_adds)
             found[table.start : table.start + len(own)] += own.astype(np.int64)
         return found
 

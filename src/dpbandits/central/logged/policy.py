@@ -56,7 +56,7 @@ from dpbandits.central.logged.rows import (
     one_row,
     reference_of,
 )
-from dpbandits.central.logged.sums import MOST_ROUNDS, MOST_ROWS
+from dpbandits.central.logged.sums import MOST_ROWS
 from dpbandits.central.logged.tables import TableCalibration, TableRelease, TableRules
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
@@ -237,8 +237,8 @@ class ExploreThenCommit(KeptPolicy):
             effects and interactions. Features (`ExploreTuning.release`) then assume that similar contexts
             have similar rewards, and that arms share little.
         reward_range: Public range (low, high).
-        horizon: Public largest number T of rows that count, at most 2^42 for marginal tables and 2^24 for
-            features. Fewer rows bias predictions towards the reference, and rows beyond it are dropped.
+        horizon: Public largest number T of rows that count, at most 2^42. Fewer rows bias predictions towards
+            the reference, and rows beyond it are dropped.
         privacy: Total promise; one user has at most `rounds_per_user` rows.
         tuning: Further settings, such as the division of epsilon; see `ExploreTuning`.
         **options: See `PolicyOptions`. Each answer and the release are charged before noise is drawn. `seed`
@@ -310,9 +310,8 @@ class ExploreThenCommit(KeptPolicy):
         tuning = replace(tuning, release=kind)
         logged = _logged(self.menu, tuning)
         rows = _checks.integer(horizon, name="horizon")
-        most = MOST_ROWS if kind == "marginals" else MOST_ROUNDS
-        if rows > most:
-            raise InvalidParameter(f"horizon: sums for {kind} are exact up to {most} rows, got {rows}")
+        if rows > MOST_ROWS:
+            raise InvalidParameter(f"horizon: sums are exact up to {MOST_ROWS} rows, got {rows}")
         super().__init__(reward_range=reward_range, horizon=rows, privacy=privacy, **options)
         centre, widest = reference_of(tuning.reference, self.reward_range)
         if logged in ("propensities", "densities"):

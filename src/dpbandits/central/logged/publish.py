@@ -2,8 +2,9 @@
 
 The features sqrt(h) psi(w) of cell w (see `estimator`) are rounded to integers V(w), so the sum of y V(w)
 over rows with rewards y is an exact integer vector. A row changes it by at most cap(w) |V(w)|, so replacing
-the k rows of one user changes it by at most 2 k max_w cap(w) |V(w)|. No term for rounding is needed:
-sensitivity and statistic use the same integers.
+the k rows of one user changes it by at most 2 k max_w cap(w) |V(w)|. This holds for any number of rows, as
+the integers have no largest size. No term for rounding is needed: sensitivity and statistic use the same
+integers.
 """
 
 import math
@@ -79,10 +80,14 @@ class FunctionRelease:
         return sigma, certificate
 
     def release(self, sums: IntArray) -> IntArray:
-        """Return the integer projections (m,) of cell sums (n,) with noise, which is added here."""
+        """Return the integer projections (m,) of cell sums (n,) with noise, which is added here.
+
+        They are Python integers.
+        """
         vectors, _ = self._integers
         exact = exact_products(vectors.T, sums)
-        return exact + self.noise.integer_gaussian(self.calibration[0], len(exact))
+        noise = self.noise.integer_gaussian(self.calibration[0], len(exact))
+        return np.asarray(exact + noise.astype(np.object_))
 
     @property
     def noise_sd(self) -> float:
@@ -107,7 +112,7 @@ class FunctionRelease:
         """Return the posterior of the coefficients given a release."""
         estimator = self.plan.estimator
         root = np.sqrt(estimator.shrinkage)
-        projections = released * (self._integers[1] * REWARD_UNIT) / root
+        projections = released.astype(np.float64) * (self._integers[1] * REWARD_UNIT) / root
         return posterior.given(
             projections, rounds=estimator.rounds, noise_variance=(self.noise_sd / root) ** 2
         )

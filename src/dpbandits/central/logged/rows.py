@@ -169,7 +169,7 @@ class RowRules(ABC):
                 f"propensities of shape {chances.shape}: expected one of each per row"
             )
         values, readable = self.reward_range.within(told)
-        even, most = self._even(np.maximum(action_cells, 0))
+        even, most = self.even(np.maximum(action_cells, 0))
         readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= most)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scaled: FloatArray = (values - self.reference) / self.bound
@@ -184,7 +184,7 @@ class RowRules(ABC):
         """Return the weights (n,) by which rewards are multiplied."""
         return weights
 
-    def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
+    def even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
         """Return the propensity of actions in cells (n,) if all were drawn evenly, and the largest one."""
         return self.actions.weights[cells], 1.0
 

@@ -15,7 +15,6 @@ from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, Inval
 
 __all__ = [
     "MOST_CELLS",
-    "MOST_ROUNDS",
     "MOST_ROWS",
     "REWARD_UNIT",
     "WEIGHT_BITS",
@@ -32,18 +31,11 @@ REWARD_UNIT = 2.0**-REWARD_BITS
 WEIGHT_BITS = 18
 """Number of bits to which influences and features are rounded."""
 
-MOST_ROUNDS = 2**24
-"""Largest number of rows for features.
-
-A sum of this many rewards of at most 2^20, times weights of at most 2^18, is at most 2^62 in size. So int64
-holds it, and noise on it.
-"""
-
 MOST_ROWS = 2**42
-"""Largest number of rows for marginal tables: a sum of this many rewards is at most 2^62 in size."""
+"""Largest number of rows: a sum of this many rewards of at most 2^20 is at most 2^62 in size."""
 
 _LIMB_BITS = 16
-_LIMBS = 3
+_LIMBS = 4
 MOST_CELLS = 2**17
 """Largest number of cells, so that products over all cells are exact."""
 
@@ -69,9 +61,10 @@ def integer_weights(weights: FloatArray) -> tuple[FloatArray, float]:
 
 
 def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
-    """Return weights @ sums exactly, for integer weights (r, n) of at most 2^18 and sums (n,) below 2^47.
+    """Return weights @ sums exactly, for integer weights (r, n) of at most 2^18 and any int64 sums (n,).
 
-    Sums are split into 16-bit limbs. Every partial sum of a float64 product then stays below 2^53.
+    Sums are split into 16-bit limbs. Every partial sum of a float64 product then stays below 2^53. The
+    products are Python integers, so they have no largest size.
 
     Example:
         >>> exact_products(np.array([[3.0, -1.0]]), np.array([2**40 + 1, 5])).tolist()
@@ -79,14 +72,11 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
     """
     if weights.shape[1] != len(sums) or len(sums) > MOST_CELLS:
         raise InvalidParameter(f"expected one weight per cell and at most {MOST_CELLS} cells")
-    bound = 2 ** (_LIMB_BITS * _LIMBS - 1)  # compared on both sides: abs of int64's least number overflows
-    if len(sums) and not -bound < int(sums.min()) <= int(sums.max()) < bound:
-        raise InvalidData("cell sums are too large to be multiplied exactly")
-    low = (1 << _LIMB_BITS) - 1
-    limbs = np.stack([sums & low, (sums >> _LIMB_BITS) & low, sums >> (2 * _LIMB_BITS)], axis=1)
-    parts = np.rint(weights @ limbs.astype(np.float64)).astype(np.int64)
-    shifts = np.array([1, 1 << _LIMB_BITS, 1 << (2 * _LIMB_BITS)], dtype=np.int64)
-    products: IntArray = parts @ shifts
+    shifts = _LIMB_BITS * np.arange(_LIMBS)
+    limbs = sums[:, None] >> shifts  # the last one has the sign
+    limbs[:, :-1] &= (1 << _LIMB_BITS) - 1
+    parts = np.rint(weights @ limbs.astype(np.float64)).astype(np.int64).astype(np.object_)
+    products: IntArray = (parts << shifts.astype(np.object_)).sum(axis=1)
     return products
 
 

@@ -87,6 +87,7 @@ from dpbandits.central.logged.calibration import (
     ExpectedError,
     NothingToLearn,
 )
+from dpbandits.central.logged.contexts import RowsCounted
 from dpbandits.central.logged.estimator import Plan
 from dpbandits.central.logged.rows import RowRules, reference_of
 from dpbandits.central.logged.sums import REWARD_UNIT
@@ -131,13 +132,6 @@ WIDER, BIAS, BIAS_OF_MISFIT = 1.6, 0.045, 2.0
 The posterior's deviation is multiplied by the first. A bias is added: the second, in widths of the reward
 range, plus the third times the tables' misfit. The constants were chosen on tuning tables so that nineteen
 of twenty expected rewards lie within two deviations.
-"""
-
-SURE, LEAST_ROWS = 2.0, 0.01
-"""Thresholds for the number of rows that is estimated from noisy counts.
-
-The estimate replaces the horizon if it differs by the first number of noise deviations. It is at least the
-second number times the horizon.
 """
 
 EXPECTED_SHARE = 0.5
@@ -771,9 +765,7 @@ class TableRelease:
         weights = 1.0 / np.array([len(part) for part in counts])
         totals = np.array([part.sum() for part in counts])
         found, sd = float(weights @ totals / weights.sum()), self.shares.sd / float(np.sqrt(weights.sum()))
-        if abs(found - self.horizon) < SURE * sd:
-            return float(self.horizon)
-        return max(found, LEAST_ROWS * self.horizon)
+        return RowsCounted(found, sd).instead_of(self.horizon)
 
 
 class _Cut(NamedTuple):
@@ -844,7 +836,8 @@ class TableRules(RowRules):
     def _clipped(self, weights: FloatArray) -> FloatArray:
         return np.minimum(weights, self.largest) if self.tables.n_weighed else weights
 
-    def _even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
+    def even(self, cells: IntArray) -> tuple[FloatArray | float, float]:
+        """Return the propensity of actions in cells (n,) if all were equally likely, and the largest one."""
         return self.tables.even_propensity(cells)
 
     def _action_cells(self, actions: Any) -> IntArray:

@@ -168,7 +168,7 @@ WHOLE_TABLE_OF_IDS = (
 )
 ENGINE = unchecked(
     "engine",
-    "The engine computes what its one statement says, from one state of the table. Each row of a view or an "
+    "The engine computes what each statement says, from one state of the table. Each row of a view or an "
     "expression is made from one person's data. Nobody else sees the rows, the engine's errors, logs or "
     "temporary files. It reads ids by a narrower rule: a row counts zero if its id is not printable ASCII, "
     "or is a fraction, a number with an exponent, a date, a time or a boolean.",

@@ -307,7 +307,8 @@ class USCA(Held):
         """Return raw scores (A,) of the actions at a context cell, in reward units, for studies."""
         weights, unit = self._influences(context)
         width = self.reward_range.width
-        return np.asarray(exact_products(weights, self._sums) * (unit * REWARD_UNIT * 0.5 * width))
+        scores = exact_products(weights, self._sums).astype(np.float64)
+        return np.asarray(scores * (unit * REWARD_UNIT * 0.5 * width))
 
     def unsafe_law(self, context: int) -> FloatArray:
         """Return the probabilities (A,) of the answers at a context cell, for studies."""
