@@ -52,15 +52,15 @@ def simulate_distributed(
     luck, unknown = people.random(n_users), np.asarray(np.isnan(means).any(axis=1))
     means = np.where(unknown[:, None], 0.0, means)
     collector, aggregation = Collector(spec), IdealAggregation(spec, noise=SimulatedNoise(seed))
-    cells, start, found = spec.grid.locate(contexts), 0, []
+    coins, start, found = np.random.default_rng([seed, 1]).random((n_users, 2)), 0, []
     for version, size in enumerate((*spec.reports_per_version, n_users)):
         here = slice(start, min(start + size, n_users))
-        chosen = collector.publish().arms[cells[here]]
+        chosen, places = collector.publish().at(spec, contexts[here], coins[here])
         mean = np.take_along_axis(means[here], chosen[:, None], axis=1)[:, 0]
         counts, lost = ~unknown[here], means[here].max(axis=1) - mean
         found.append((lost[counts].sum(), mean[counts].sum(), int(counts.sum())))
         if not collector.finished:
-            buckets = spec.bucket(cells[here], (luck[here] < mean).astype(np.int64))
+            buckets = spec.bucket(places, (luck[here] < mean).astype(np.int64))
             aggregation.upload_buckets(version, np.where(counts, buckets, spec.silent))
             if len(buckets) < spec.tuning.min_batch:  # the users ended within a version
                 break

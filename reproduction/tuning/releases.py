@@ -611,7 +611,7 @@ ELSEWHERE = {
         "central.logged.tables.MOST_FINE",
         "central.logged.tables.MOST_PAIRED",
         "central.logged.tables.PAIRED_BINS",
-        "models.marginals.designing.BIN_CHOICES",
+        "models.marginals.tables.BIN_CHOICES",
         "models.marginals.designing.LARGEST_TABLE",
         "models.marginals.tables.LARGEST_GROUP",
         "models.marginals.tables.MOST_CELLS",

@@ -158,7 +158,9 @@ def test_ranges_keep_cells_beside_columns_of_categories(horizon, ranges):
         horizon=horizon,
     )
     assert spec.grid.sizes == (ranges, ranges, 4, 2)
-    with pytest.raises(InvalidParameter, match="need more than 300 cells"):
+    with pytest.raises(
+        InvalidParameter, match="need 306 places of marginal tables or more, and 300 are allowed"
+    ):
         dataclasses.replace(spec, contexts=dpb.Schema(a=dpb.Range(0, 1), c=dpb.Categories(range(151))))
 
 

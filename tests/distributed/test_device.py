@@ -106,12 +106,12 @@ def test_one_choice_makes_one_report_and_the_budget_ends():
     assert device.decide(cells, {"age": 1, "region": "north"}) in SPEC.arms
 
 
-@pytest.mark.parametrize("k", [3, 7, 11])
-def test_a_share_of_epsilon_that_is_no_decimal_still_covers_k_reports(k):
+@pytest.mark.parametrize(("k", "epsilon"), [(3, 0.1), (7, 0.1), (11, 0.1), (2, 4.0), (7, 100.0)])
+def test_a_share_of_epsilon_that_is_no_decimal_still_covers_k_reports(k, epsilon):
     spec = DistributedSpec(
         contexts=PEOPLE,
         arms=[0, 1],
-        privacy=dpb.DistributedDP(epsilon=0.1, reports_per_user=k),
+        privacy=dpb.DistributedDP(epsilon=epsilon, reports_per_user=k),
         horizon=1000,
     )
     device, version = Device(spec), PublishedCellArms(version=0, arms=np.zeros(spec.grid.size, dtype=int))
@@ -182,7 +182,7 @@ def test_a_spec_is_written_and_read_and_checked():
     with pytest.raises(InvalidParameter, match="version"):
         SPEC.task(len(SPEC.reports_per_version))
     many = dpb.Schema(**{f"c{j}": dpb.Range(0, 1) for j in range(30)})
-    with pytest.raises(InvalidParameter, match="30 columns need more than"):
-        DistributedSpec(contexts=many, arms=[0, 1], privacy=dpb.DistributedDP(epsilon=1), horizon=10**6)
+    with pytest.raises(InvalidParameter, match="30 columns and 100 arms need 6000 places"):
+        DistributedSpec(contexts=many, arms=range(100), privacy=dpb.DistributedDP(epsilon=1), horizon=10**6)
     with pytest.raises(InvalidParameter, match="growth"):
         dpb.distributed.DistributedTuning(growth=1)

@@ -115,7 +115,9 @@ ELSEWHERE = {
         "Device",
         "DistributedTuning",  # inside a spec, in CASES
         "IdealAggregation",
+        "Published",
         "PublishedCellArms",
+        "PublishedTableArms",
         "Report",
         "Task",
     },  # tests/distributed

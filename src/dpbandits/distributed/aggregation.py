@@ -186,4 +186,4 @@ class IdealAggregation(Held, Seen):
         return self._batches[task.version]
 
     def __repr__(self) -> str:
-        return said(self, epsilon=self.spec.privacy.epsilon, cells=self.spec.grid.size)
+        return said(self, epsilon=self.spec.privacy.epsilon, places=self.spec.places)

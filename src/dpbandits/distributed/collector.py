@@ -16,8 +16,9 @@ from dpbandits._reading import reading
 from dpbandits._seen import Seen, said
 from dpbandits.distributed.aggregation import Aggregate
 from dpbandits.distributed.learner import CountLearner
-from dpbandits.distributed.published import PublishedCellArms
+from dpbandits.distributed.published import Published
 from dpbandits.distributed.spec import DistributedSpec
+from dpbandits.distributed.table_learner import TableLearner
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, ProtocolError
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.guarantee import Guarantee
@@ -61,14 +62,13 @@ class Collector(Held, Seen):
     def __init__(self, spec: DistributedSpec) -> None:
         self.spec = an(spec, DistributedSpec, name="spec", pass_="the DistributedSpec of the devices")
         self._holder = Holder(what="collector")
-        self._coins, self._learner = PublicCoins(spec.seed), CountLearner(spec)
-        self._asked: list[PublishedCellArms] = [self._next(0)]
+        self._coins = PublicCoins(spec.seed)
+        self._learner = CountLearner(spec) if spec.effects is None else TableLearner(spec)
+        self._asked: list[Published] = [self._next(0)]
         self._heard: dict[int, Aggregate] = {}
 
-    def _next(self, version: int) -> PublishedCellArms:
-        last = version == len(self.spec.reports_per_version)
-        arms = self._learner.best() if last else self._learner.arms(version, self._coins)
-        return PublishedCellArms(version=version, arms=arms)
+    def _next(self, version: int) -> Published:
+        return self._learner.publish(version, self._coins)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -81,7 +81,7 @@ class Collector(Held, Seen):
         return self._asked[-1].version == len(self.spec.reports_per_version)
 
     @in_turn
-    def publish(self) -> PublishedCellArms:
+    def publish(self) -> Published:
         """Return the present version. It changes after `absorb` or `skip`."""
         return self._asked[-1]
 
@@ -129,30 +129,24 @@ class Collector(Held, Seen):
     def _learn(self, found: dict[int, Aggregate]) -> None:
         heard = [found[number] for number in sorted(found)]
         if heard:
-            arms = np.stack([self._asked[one.version].arms for one in heard])
             sums = np.stack([one.sums for one in heard])
-            self._learner.fit(arms, sums, np.array([one.reports for one in heard]))
+            asked = [self._asked[one.version] for one in heard]
+            self._learner.fit(asked, sums, np.array([one.reports for one in heard]))
 
     @in_turn
-    def estimate(self) -> PublishedCellArms:
+    def estimate(self) -> Published:
         """Return the best arms under the posterior mean, with expected rewards in reward units.
 
         It has the number of the present version, and is for decisions without reports.
         """
-        bounds, learner = self.spec.reward_range, self._learner
-        return PublishedCellArms(
-            version=self._asked[-1].version,
-            arms=learner.best(),
-            mean=bounds.low + bounds.width * learner.mean,
-            sd=bounds.width * learner.spread(),
-        )
+        return self._learner.estimate(self._asked[-1].version)
 
     @in_turn
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the state to a file: the spec, the arms of all versions, and the released sums."""
+        """Write the state to a file: the spec, all versions, and the released sums."""
         heard = [self._heard[number] for number in sorted(self._heard)]
         arrays = {
-            "arms": np.stack([one.arms for one in self._asked]),
+            **self._learner.kind.packed(self._asked),
             "versions": np.array([one.version for one in heard], dtype=np.int64),
             "reports": np.array([one.reports for one in heard], dtype=np.int64),
             "sums": np.array([one.sums for one in heard], dtype=np.int64).reshape(-1, self.spec.length),
@@ -188,9 +182,9 @@ class Collector(Held, Seen):
             found._take_up(**state.arrays)
         return found
 
-    def _take_up(self, *, arms: Any, versions: Any, reports: Any, sums: Any) -> None:
+    def _take_up(self, *, versions: Any, reports: Any, sums: Any, **asked: Any) -> None:
         """Restore published versions and released sums."""
-        self._asked = [PublishedCellArms(version=number, arms=row) for number, row in enumerate(arms)]
+        self._asked = list(self._learner.kind.unpacked(asked))
         for published in self._asked:
             published.fits(self.spec)
         heard = zip(versions.tolist(), reports.tolist(), sums, strict=True)

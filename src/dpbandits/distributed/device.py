@@ -22,7 +22,7 @@ from dpbandits._checks import an
 from dpbandits._seen import said
 from dpbandits.budget import Account, Cost, MemoryLedger, Terms, Unit
 from dpbandits.budget.amounts import exact
-from dpbandits.distributed.published import PublishedCellArms
+from dpbandits.distributed.published import Published
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.domains.rewards import read_reward
 from dpbandits.errors import ProtocolError
@@ -37,7 +37,8 @@ ID_BYTES = 16
 
 _WORDS = 1 << 64
 
-_STEP = Decimal("1e-28")
+_STEP = Decimal("1e-20")
+"""Step to which a report's share of epsilon is rounded down: a share below 1e8 then has at most 28 digits."""
 
 
 class Report(NamedTuple):
@@ -63,7 +64,7 @@ class _Choice:
     """A choice that was not reported yet. It is private data and is never printed."""
 
     version: int
-    cell: int | None  # None if the report names no cell
+    place: int | None  # None if the report names no place
     report: Report | None = None
 
 
@@ -117,7 +118,7 @@ class Device(Held):
         self._paid: bytes | None = None
 
     @in_turn
-    def decide(self, published: PublishedCellArms, context: Any, *, available: Any = None) -> Any:
+    def decide(self, published: Published, context: Any, *, available: Any = None) -> Any:
         """Return the arm for this context, without report or charge. Arguments are those of `choose`.
 
         Whether you call `decide` or `choose` must not depend on the user's data.
@@ -126,7 +127,7 @@ class Device(Held):
         return self.spec.arms[self._read(published, context, available)[0]]
 
     @in_turn
-    def choose(self, published: PublishedCellArms, context: Any, *, available: Any = None) -> Any:
+    def choose(self, published: Published, context: Any, *, available: Any = None) -> Any:
         """Return the arm for this context. Call `report` afterwards, with or without a reward.
 
         Args:
@@ -154,8 +155,8 @@ class Device(Held):
         if self._paid is None:
             charge = self._cost.charged_to(balance.terms, account=self._account)
             balance.charged(charge, account=self._account)
-        arm, cell = self._read(published, context, available)
-        self._last = _Choice(published.version, cell)
+        arm, place = self._read(published, context, available)
+        self._last = _Choice(published.version, place)
         return self.spec.arms[arm]
 
     @in_turn
@@ -178,33 +179,35 @@ class Device(Held):
             # A ledger that failed may have recorded the charge: the id stays until a report is made with it.
             name = self._paid = self._paid or os.urandom(ID_BYTES)
             self._holder.charge(name.hex(), cost=self._cost)
-            last.report = Report(last.version, name, self._bucket(last.cell, reward))
-            last.cell = self._paid = None  # the private data is no longer needed
+            last.report = Report(last.version, name, self._bucket(last.place, reward))
+            last.place = self._paid = None  # the private data is no longer needed
         return last.report
 
-    def _check(self, published: PublishedCellArms) -> None:
-        an(published, PublishedCellArms, name="published", pass_="the version from the collector's publish()")
+    def _check(self, published: Published) -> None:
+        an(published, Published, name="published", pass_="the version from the collector's publish()")
         published.fits(self.spec)
 
-    def _read(self, published: PublishedCellArms, context: Any, available: Any) -> tuple[int, int | None]:
-        """Return the arm for a context, and the cell that a report names; None if it names none."""
+    def _read(self, published: Published, context: Any, available: Any) -> tuple[int, int | None]:
+        """Return the arm for a context, and the place that a report names; None if it names none."""
         menu = self.spec.menu
         point = menu.read(context)[0]
-        cell = int(self.spec.grid.locate(menu.in_cube(menu.middle if point is None else point)[None])[0])
-        arm, mask = int(published.arms[cell]), offered(available, menu.arms)
+        whole = np.asarray(menu.in_cube(menu.middle if point is None else point))[None]
+        coins = secure_words(2)[None] / _WORDS * (1.0 - 2.0**-52)
+        arm, place = (int(one[0]) for one in published.at(self.spec, whole, coins))
+        mask = offered(available, menu.arms)
         if mask is not None and mask[arm]:
-            return arm, None if point is None else cell
+            return arm, None if point is None else place
         others = np.flatnonzero(mask) if mask is not None else np.arange(self.spec.n_arms)
         return int(others[int(secure_words(1)[0]) % len(others)]), None
 
-    def _bucket(self, cell: int | None, reward: Any) -> int:
-        """Return the bucket of a cell and a reward: success with probability equal to the scaled reward."""
+    def _bucket(self, place: int | None, reward: Any) -> int:
+        """Return the bucket of a place and a reward: success with probability equal to the scaled reward."""
         bounds = self.spec.reward_range
         value, coin = read_reward(bounds, reward)[0], int(secure_words(1)[0])
-        if cell is None or value is None:
+        if place is None or value is None:
             return self.spec.silent
         share = min(1.0, max(0.0, (value - bounds.low) / bounds.width))
-        return 2 * cell + (0 if coin < share * _WORDS else 1)
+        return 2 * place + (0 if coin < share * _WORDS else 1)
 
     def __repr__(self) -> str:
         return said(self, epsilon=self.spec.privacy.epsilon, reports=self.spec.privacy.reports_per_user)

@@ -25,11 +25,13 @@ Everything is computed from released sums, the spec and public coins.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.distributed.published import Published, PublishedCellArms
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
@@ -59,8 +61,11 @@ class CountLearner:
         spec: The public contract.
 
     Attributes:
+        kind: Class of the versions.
         mean: Posterior mean of the expected rewards, scaled to [0, 1], shape (C, K).
     """
+
+    kind = PublishedCellArms
 
     def __init__(self, spec: DistributedSpec) -> None:
         self._spec = spec
@@ -81,19 +86,15 @@ class CountLearner:
     def _look(self) -> None:
         self.mean = np.asarray(0.5 + self._features.values @ self._model.mean.T)
 
-    def spread(self) -> FloatArray:
-        """Return the posterior standard deviation of the expected rewards, scaled to [0, 1], shape (C, K)."""
-        with one_thread():
-            return self._model.spread()
-
-    def fit(self, arms: IntArray, sums: IntArray, reports: IntArray) -> None:
+    def fit(self, asked: Sequence[Published], sums: IntArray, reports: IntArray) -> None:
         """Compute the posterior from the sums of V versions.
 
         Args:
-            arms: Arms of the cells, shape (V, C).
+            asked: The V versions.
             sums: Released sums of the L buckets, shape (V, L).
             reports: Numbers of reports, shape (V,).
         """
+        arms = np.stack([one.arms for one in asked if isinstance(one, PublishedCellArms)])
         with one_thread():
             self._begin()
             told = sums[:, :-1].reshape(len(sums), -1, 2).astype(np.float64)
@@ -152,7 +153,25 @@ class CountLearner:
         for one in told:
             model.tell(*one)
 
-    def arms(self, version: int, coins: PublicCoins) -> IntArray:
+    def publish(self, version: int, coins: PublicCoins) -> PublishedCellArms:
+        """Return a version, its arms drawn with public coins; the last one has the best arms."""
+        last = version == len(self._spec.reports_per_version)
+        arms = self.mean.argmax(axis=1) if last else self._arms(version, coins)
+        return PublishedCellArms(version=version, arms=arms)
+
+    def estimate(self, version: int) -> PublishedCellArms:
+        """Return the best arms, and expected rewards with their standard deviations, in reward units."""
+        bounds = self._spec.reward_range
+        with one_thread():
+            spread = self._model.spread()
+        return PublishedCellArms(
+            version=version,
+            arms=self.mean.argmax(axis=1),
+            mean=bounds.low + bounds.width * self.mean,
+            sd=bounds.width * spread,
+        )
+
+    def _arms(self, version: int, coins: PublicCoins) -> IntArray:
         """Return the arms (C,) of a version that devices report on, drawn with public coins."""
         spec, model = self._spec, self._model
         size, k = spec.grid.size, spec.n_arms
@@ -166,7 +185,3 @@ class CountLearner:
             best = (self._features.values @ drawn.transpose(0, 2, 1)).argmax(axis=2)
         which = (coins.uniform(f"draws/{version}", 0, size, 1)[:, 0] * DRAWS).astype(np.int64)
         return np.asarray(best[which, np.arange(size)])
-
-    def best(self) -> IntArray:
-        """Return the arm with the largest expected reward in every cell, shape (C,)."""
-        return np.asarray(self.mean.argmax(axis=1))

@@ -1,8 +1,13 @@
 """The public contract of devices, aggregators and collector, fixed before any report (`DistributedSpec`).
 
-Contexts are points of the unit cube, one side a column, and a public grid divides the cube into C cells. A
-report is one of 2 C + 1 buckets. Bucket 2 c is a success in cell c, and bucket 2 c + 1 a failure there. The
-last bucket is that of a device with nothing to say.
+Contexts are points of the unit cube, one side a column. A report names one of P places, and success or
+failure: it is one of 2 P + 1 buckets. Bucket 2 p is a success in place p, and bucket 2 p + 1 a failure there.
+The last bucket is that of a device with nothing to say.
+
+With few columns a public grid divides the cube, and its cells are the places. With many columns a version
+names q marginal tables, each over one column or two. A device takes one of them by a coin of its own. Its
+place is its arm and its cell in that table, and the places of all tables are side by side. So a report is
+still one bucket, and nobody learns which table it is about.
 
 This module needs only NumPy and the standard library, as devices import it.
 """
@@ -11,7 +16,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -29,6 +34,8 @@ from dpbandits.domains.arms import Label
 from dpbandits.domains.grid import CellGrid
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.tables import BIN_CHOICES
 from dpbandits.privacy.definitions import DistributedDP
 from dpbandits.tables import Schema
 from dpbandits.tables.device_menu import DeviceMenu
@@ -49,7 +56,11 @@ MOST_REPORTS = 2**53
 FEWEST_CELLS, MOST_CELLS = 16, 300
 """Smallest default number of cells of the ranges together, and largest of all columns together.
 
-With 256 cells a device's proof takes about 26 ms in a browser."""
+With 256 cells a device's proof takes about 26 ms in a browser. Marginal tables have at most `MOST_CELLS`
+places: arms times the cells of all tables of a version."""
+
+FEWEST_PARTS = 3
+"""Number of parts of a range below which marginal tables take the place of a grid."""
 
 CELLS_PER_ROOT, CATEGORY_POWER = 0.8, 1 / 3
 """Constants c and p: the ranges together have c n^.5 / m^p cells for n reports at epsilon 1, by default.
@@ -84,7 +95,8 @@ class DistributedTuning(Configured):
     """Settings that a `DistributedSpec` rarely needs.
 
     Args:
-        cells: Largest number of cells; None for a number that follows from horizon and epsilon.
+        cells: Largest number of places, which are cells of a grid, or arms times cells of marginal tables.
+            None for at most 300 cells of a grid, fewer if horizon and epsilon are small, and 300 places.
         first: Share of the horizon in the first version, from .001 to 1.
         growth: Ratio of the numbers of reports of consecutive versions, from 1.05 to 100.
         temperature: Factor on the posterior variance when arms are drawn, divided by the number of arms.
@@ -127,7 +139,7 @@ class DistributedSpec(Configured):
         tuning: Settings that are rarely needed: cells, versions, and the smallest batch.
 
     Raises:
-        InvalidParameter: An argument is out of range, or the columns need more cells than there may be.
+        InvalidParameter: An argument is out of range, or columns and arms need more places than there may be.
 
     Example:
         >>> from dpbandits.tables import Categories, Range
@@ -185,31 +197,62 @@ class DistributedSpec(Configured):
         return DeviceMenu(contexts=self.contexts, arms=Arms(list(self.arms)))
 
     @cached_property
+    def _own(self) -> tuple[int, int]:
+        """Number of combinations of all columns' categories, and number of ranges."""
+        codes = self.contexts.codes
+        return math.prod(codes.values()), self.contexts.domain.dim - len(codes)
+
+    @property
+    def _most(self) -> int:
+        return self.tuning.cells or MOST_CELLS
+
+    @cached_property
+    def effects(self) -> Effects | None:
+        """Functions of contexts that are learned from marginal tables; None if contexts have cells.
+
+        Raises:
+            InvalidParameter: The tables need more places than there may be.
+        """
+        (own, n_ranges), codes, dim = self._own, self.contexts.codes, self.contexts.domain.dim
+        if own * FEWEST_PARTS**n_ranges <= self._most or (dim <= 2 and own * 2**n_ranges <= self._most):
+            return None
+        least = self.n_arms * (sum(codes.values()) + min(BIN_CHOICES) * n_ranges)
+        if least > self._most:
+            raise InvalidParameter(
+                f"contexts, arms: {dim} columns and {self.n_arms} arms need {least} places of marginal "
+                f"tables or more, and {self._most} are allowed: leave out columns, merge categories, or pass "
+                f"tuning=DistributedTuning(cells=...), at most {MOST_ALLOWED}"
+            )
+        effects = Effects.of([codes.get(column) for column in range(dim)])
+        return effects if effects.all_pairs_fit(self.n_arms) else replace(effects, pairs=())
+
+    @cached_property
     def grid(self) -> CellGrid:
         """Public cells of contexts: every category has its own, and all ranges have equally many.
 
         Raises:
-            InvalidParameter: The columns need more cells than there may be.
+            InvalidParameter: The columns have marginal tables.
         """
-        codes, dim = dict(self.contexts.codes), self.contexts.domain.dim
-        own, n_ranges, most = math.prod(codes.values()), dim - len(codes), self.tuning.cells or MOST_CELLS
-        if own * 2**n_ranges > most:
-            raise InvalidParameter(
-                f"contexts: {dim} columns need more than {most} cells: leave out columns, merge "
-                "categories, or pass tuning=DistributedTuning(cells=...)"
-            )
-        room = float(most // own)
+        if self.effects is not None:
+            raise InvalidParameter("grid: these columns have marginal tables, as they need too many cells")
+        (own, n_ranges), codes = self._own, self.contexts.codes
+        room = float(self._most // own)
         if self.tuning.cells is None:
             each = self.privacy.epsilon / self.privacy.reports_per_user
             usual = CELLS_PER_ROOT * each * math.sqrt(self.horizon) / own**CATEGORY_POWER
             room = min(max(usual, FEWEST_CELLS), room)
         side = max(2, math.floor(room ** (1.0 / n_ranges) + 1e-9)) if n_ranges else 1
-        return CellGrid(tuple(codes.get(column, side) for column in range(dim)))
+        return CellGrid(tuple(codes.get(column, side) for column in range(self.contexts.domain.dim)))
+
+    @property
+    def places(self) -> int:
+        """Number P of places that a report may name: cells, or arms times the cells of marginal tables."""
+        return self.grid.size if self.effects is None else self._most
 
     @property
     def length(self) -> int:
-        """Number of buckets of a report: two a cell, and one for devices with nothing to say."""
-        return 2 * self.grid.size + 1
+        """Number of buckets of a report: two a place, and one for devices with nothing to say."""
+        return 2 * self.places + 1
 
     @property
     def silent(self) -> int:
@@ -258,9 +301,9 @@ class DistributedSpec(Configured):
         """
         return np.asarray(self.menu.in_cube(self.menu.encode(contexts)))
 
-    def bucket(self, cells: IntArray, successes: IntArray) -> IntArray:
-        """Return the buckets (n,) of successes (1) and failures (0) in these cells, shape (n,) each."""
-        return np.asarray(2 * cells + (1 - successes))
+    def bucket(self, places: IntArray, successes: IntArray) -> IntArray:
+        """Return the buckets (n,) of successes (1) and failures (0) in these places, shape (n,) each."""
+        return np.asarray(2 * places + (1 - successes))
 
     def check(self, context: Any) -> None:
         """Raise InvalidData for a context that a device would clip or count as missing.
@@ -311,7 +354,7 @@ class DistributedSpec(Configured):
             return cls.from_config(json_object(text, what, IncompatibleState))
 
     def __repr__(self) -> str:
-        return said(self, epsilon=self.privacy.epsilon, arms=self.n_arms, cells=self.grid.size)
+        return said(self, epsilon=self.privacy.epsilon, arms=self.n_arms, places=self.places)
 
     def __hash__(self) -> int:
         return hash(self.to_json())

@@ -18,7 +18,7 @@ from dpbandits.distributed import (
     Collector,
     DistributedSpec,
     IdealAggregation,
-    PublishedCellArms,
+    Published,
 )
 from dpbandits.errors import CorruptState
 from dpbandits.lab.baselines.base import defaults
@@ -83,7 +83,7 @@ class DistributedCrowd(RoundPolicy):
         self._ends = np.cumsum(spec.reports_per_version)
         self._released: list[Aggregate] = []
         self._collector = Collector(spec)
-        self._published: PublishedCellArms = self._collector.publish()
+        self._published: Published = self._collector.publish()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -100,13 +100,14 @@ class DistributedCrowd(RoundPolicy):
     def _version(self) -> int:
         return len(self._released)
 
-    def _cells(self, points: FloatArray) -> IntArray:
-        return self.spec.grid.locate(self.spec.menu.in_cube(points))
+    def _at(self, points: FloatArray, start: int) -> tuple[IntArray, IntArray]:
+        coins = self._coins.uniform("device", start, start + len(points), 2)
+        return self._published.at(self.spec, self.spec.menu.in_cube(points), coins)
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        arms = self._published.arms[self._cells(candidates[:, 0, :-1])]
+        arms, _ = self._at(candidates[:, 0, :-1], start)
         scores = (candidates[:, :, -1] == arms[:, None]).astype(np.float64)
         ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
         return best_choice(scores, ties, available), None
@@ -122,11 +123,11 @@ class DistributedCrowd(RoundPolicy):
         """Sum the reports of the version that ends, add the noise of both aggregators, and learn."""
         version, spec = self._version, self.spec
         points, rewards, told, refused = self._book.block(self._rounds_out, int(self._ends[version]))
-        cells = self._cells(points[:, :-1])
-        nothing = ~told | refused | (points[:, -1] != self._published.arms[cells])
+        arms, places = self._at(points[:, :-1], self._rounds_out)
+        nothing = ~told | refused | (points[:, -1] != arms)
         share = np.where(nothing, 0.0, (rewards - self.reward_range.low) / self.reward_range.width)
-        luck = np.random.default_rng([self.seed, 4, version]).random(len(cells))
-        buckets = np.where(nothing, spec.silent, spec.bucket(cells, (luck < share).astype(np.int64)))
+        luck = np.random.default_rng([self.seed, 4, version]).random(len(arms))
+        buckets = np.where(nothing, spec.silent, spec.bucket(places, (luck < share).astype(np.int64)))
         # two draws of noise a version: the position makes them differ from those of other versions
         aggregation = IdealAggregation(spec, noise=SimulatedNoise(self.seed, position=2 * version))
         aggregation.upload_buckets(version, buckets)
@@ -138,11 +139,11 @@ class DistributedCrowd(RoundPolicy):
         self._published = self._collector.publish()
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        law = self._collector.estimate()
-        at = self._cells(points[:, :-1]), points[:, -1].astype(np.int64)
-        return np.asarray(law.mean)[at], np.asarray(law.sd)[at]
+        law = self._collector.estimate().law(self.spec, self.spec.menu.in_cube(points[:, :-1]))
+        at = np.arange(len(points)), points[:, -1].astype(np.int64)
+        return law[0][at], law[1][at]
 
-    def publish(self) -> PublishedCellArms:
+    def publish(self) -> Published:
         """Return the version of the policy that the collector published last."""
         return self._published
 

@@ -24,12 +24,9 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import MOST_PAIR_COLUMNS, Effects
 from dpbandits.models.marginals.posterior import PAIR_VARIANCE, Relevance
-from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design, coarse
+from dpbandits.models.marginals.tables import BIN_CHOICES, LARGEST_GROUP, MOST_CELLS, Design, coarse
 
 __all__ = ["all_pairs", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
-
-BIN_CHOICES = (2, 3, 4, 6, 8, 12)
-"""Numbers of bins that a range may have."""
 
 LARGEST_TABLE = 200
 """Largest number of cells of one reward table."""
@@ -214,8 +211,12 @@ class _Values:
         people: float,
         noise_variance: Callable[[int], float],
         reward_variance: float,
+        cells: int = MOST_CELLS,
+        *,
+        split: bool = False,
     ) -> None:
         self._people, self._noise, self._reward = people, noise_variance, reward_variance
+        self._most, self._split = cells, split
         sized = list(zip(effects.tables, effects.ordered, effects.sizes, strict=True))
         self.choices = [BIN_CHOICES if ordered else (size,) for _, ordered, size in sized]
         squares = [(table**2).mean(axis=0) for table in effects.tables]
@@ -279,8 +280,9 @@ class _Values:
         )
 
     def _explained(self, parts: _Parts, cells: FloatArray, count: int) -> FloatArray:
-        told = self._people * parts.signals
-        noise = self._noise(count) * cells / self._people + self._reward
+        people = self._people / count if self._split else self._people
+        told = people * parts.signals
+        noise = self._noise(count) * cells / people + self._reward
         return np.asarray((parts.worths * told / (noise[:, None] + parts.variances * told)).sum(axis=-1))
 
     def of_group(self, group: Group, count: int) -> float:
@@ -293,7 +295,8 @@ class _Values:
 
     def of_constant(self, cells: FloatArray, count: int) -> FloatArray:
         """Return the variance that the constant explains, if the smallest table has `cells` cells."""
-        told = self._people / (self._noise(count) * cells / self._people + self._reward)
+        each = self._people / count if self._split else self._people
+        told = self._people / (self._noise(count) * cells / each + self._reward)
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
 
     def alone(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
@@ -303,7 +306,7 @@ class _Values:
             chosen: Index of each column's number of bins among its choices.
         """
         owner: list[int] = []
-        room = MOST_CELLS
+        room = self._most
         for column, choice in enumerate(chosen):
             cells = self.choices[column][choice]
             fits = cells <= min(room, LARGEST_TABLE)
@@ -323,7 +326,7 @@ class _Values:
             for group in range(max(owner) + 1)
         ]
         sizes, count = [self.cells(group) for group in groups], max(1, len(groups))
-        if max(sizes, default=1) > LARGEST_TABLE or sum(sizes) > MOST_CELLS:
+        if max(sizes, default=1) > LARGEST_TABLE or sum(sizes) > self._most:
             return -math.inf
         least = np.array([float(min(sizes, default=1))])
         return float(self.of_constant(least, count)[0]) + sum(self.of_group(group, count) for group in groups)
@@ -352,7 +355,7 @@ class _Values:
                 values = values + self._explained(
                     self._with_column(self._parts(joined), column, slice(None)), own, count
                 )
-                values[(own > LARGEST_TABLE) | (sum(sizes) + own > MOST_CELLS)] = -np.inf
+                values[(own > LARGEST_TABLE) | (sum(sizes) + own > self._most)] = -np.inf
             found.append(values)
         return found
 
@@ -390,6 +393,8 @@ def best_design(
     people: float,
     noise_variance: Callable[[int], float],
     reward_variance: float,
+    cells: int = MOST_CELLS,
+    split: bool = False,
 ) -> Design:
     """Return the reward tables that are expected to explain most of the reward function's variance.
 
@@ -402,9 +407,11 @@ def best_design(
         people: Users per arm.
         noise_variance: Function from the number of tables to the noise variance of an entry of a table.
         reward_variance: Variance of one reward.
+        cells: Largest number of cells of all tables together.
+        split: True if each user is in one table only, and all tables are equally likely.
     """
     d = len(effects.sizes)
-    values = _Values(effects, variance, people, noise_variance, reward_variance)
+    values = _Values(effects, variance, people, noise_variance, reward_variance, cells, split=split)
     few = tuple(0 if len(own) == 1 else own.index(4) for own in values.choices)
     nothing = (-1,) * d
     best, owner, chosen = values.of_all(nothing, few), nothing, few

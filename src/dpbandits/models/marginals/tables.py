@@ -3,14 +3,20 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from dpbandits._typing import IntArray
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["BIN_CHOICES", "LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
+
+BIN_CHOICES = (2, 3, 4, 6, 8, 12)
+"""Numbers of bins that a range may have."""
 
 LARGEST_GROUP, MOST_CELLS = 2, 320
 """Largest number of columns of a reward table, as users are counted in cells of at most two columns; and
@@ -96,8 +102,10 @@ class Design:
                 found[:, table] = found[:, table] * self.bins[j] + part
         return np.asarray(found + starts)
 
-    def indicators(self, levels: IntArray) -> csr_array:
+    def indicators(self, levels: IntArray) -> "csr_array":
         """Return a sparse 0/1 matrix (C, n) of the cells in which n users with levels (n, d) are."""
+        from scipy.sparse import csr_array
+
         cells = self.locate(levels)
         n, q = cells.shape
         return csr_array(
