@@ -7,7 +7,7 @@ import { expect } from "./refused.js";
 import { word, words } from "./words.js";
 
 export const DURATION = 2 ** 32; // seconds: every report carries time zero
-const [FEWEST_CELLS, MOST_CELLS, MOST_ALLOWED] = [16, 300, 1024]; // as in Python's DistributedSpec
+const [FEWEST_CELLS, MOST_CELLS, MOST_ALLOWED, FEWEST_PARTS] = [16, 300, 1024, 3]; // as in Python's DistributedSpec
 
 /** The contract of a spec's text: what a report is, and how many there are. */
 export const readSpec = (text, { leader, helper, deadline } = {}) =>
@@ -47,7 +47,10 @@ export const readSpec = (text, { leader, helper, deadline } = {}) =>
 function gridSizes(columns, epsilon, horizon, cells) {
   const own = product(columns.map(({ values }) => values?.length ?? 1));
   const ranges = columns.filter(({ values }) => !values).length;
-  const room = Math.floor((cells ?? MOST_CELLS) / own);
+  const all = cells ?? MOST_CELLS;
+  const grid = own * FEWEST_PARTS ** ranges <= all || (columns.length <= 2 && own * 2 ** ranges <= all);
+  expect(grid, "not offered", "marginal tables");
+  const room = Math.floor(all / own);
   const usual = (0.8 * epsilon * Math.sqrt(horizon)) / own ** (1 / 3);
   const most = cells === null ? Math.min(Math.max(usual, FEWEST_CELLS), room) : room;
   const side = Math.max(2, Math.floor(most ** (1 / ranges) + 1e-9));

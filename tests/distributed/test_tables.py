@@ -19,8 +19,8 @@ from dpbandits.distributed import (
 )
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.lab.baselines import DistributedCrowd
-from dpbandits.lab.evaluation import simulate_distributed
 from dpbandits.lab.worlds import TableBandit
+from reproduction.studies.distributed_crowds import simulate_distributed
 
 COLUMNS = dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(12)})
 

@@ -2484,8 +2484,8 @@ MUTATIONS = (
         "a context that was never there counts as one in the middle",
         (
             "distributed/device.py",
-            "return arm, None if point is None else cell",
-            "return arm, cell",
+            "return arm, None if point is None else place",
+            "return arm, place",
         ),
         tests="tests/distributed/test_device.py::"
         "test_whatever_cannot_be_read_goes_to_the_bucket_for_nothing_to_say",

@@ -228,7 +228,7 @@ def test_two_aggregators_are_planned_beside_the_others_with_the_noise_of_a_cell(
 
 def test_two_aggregators_need_few_columns_and_a_batch_of_people():
     many = dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(30)})
-    with pytest.raises(InvalidParameter, match="more than 300 cells"):
+    with pytest.raises(InvalidParameter, match="6000 places of marginal tables or more, and 300"):
         plan(contexts=many, arms=range(100), effect=0.1, users=1_000_000, trusts=["central", "distributed"])
     with pytest.raises(InvalidParameter, match=r"users.*100"):
         small(users=99, trusts=["distributed"])

@@ -230,13 +230,13 @@ class PrivacyPlan:
 
 
 def reported_cells(source: Facts | TableBandit, *, users: int, epsilon: float) -> dict[str, float]:
-    """Return the number of cells of contexts that two aggregators have, and the noise of a cell.
+    """Return the number of cells of contexts, of all tables together, and the noise of a cell.
 
     `cell_noise` is the standard deviation of the noise in a cell's successes minus failures, in reports. It
     is that of one version, from both aggregators.
 
     Raises:
-        InvalidParameter: The columns need more cells than there may be.
+        InvalidParameter: Columns and arms need more places than there may be.
     """
     spec = DistributedSpec(
         contexts=source.contexts if isinstance(source, Facts) else source.schema,
@@ -244,7 +244,8 @@ def reported_cells(source: Facts | TableBandit, *, users: int, epsilon: float) -
         privacy=DistributedDP(epsilon=epsilon),
         horizon=users,
     )
-    return {"cells": spec.grid.size, "cell_noise": math.sqrt(2.0 * spec.histogram.noise_variance)}
+    cells = spec.grid.size if spec.effects is None else spec.places // spec.n_arms
+    return {"cells": cells, "cell_noise": math.sqrt(2.0 * spec.histogram.noise_variance)}
 
 
 def _up(epsilon: float) -> float:
