@@ -115,7 +115,7 @@ ELSEWHERE = {
         "Device",
         "DistributedTuning",  # inside a spec, in CASES
         "IdealAggregation",
-        "Published",
+        "PublishedVersion",
         "PublishedCellArms",
         "PublishedTableArms",
         "Report",

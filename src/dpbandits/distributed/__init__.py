@@ -8,7 +8,7 @@ versions of the policy.
 
 - `DistributedSpec`: the public contract of devices, aggregators and collector. Its `statement()` is the
   guarantee.
-- `Device`: one user's device, which chooses with a `Published` version and makes a `Report`, a bucket.
+- `Device`: one user's device, which chooses with a `PublishedVersion` and makes a `Report`, a bucket.
 - `PublishedCellArms`, `PublishedTableArms`: versions of a policy for few and for many columns.
 - `Collector`: learns from `Aggregate`s, the noisy sums of one version's reports, and publishes.
 - `IdealAggregation`: both aggregators in one process, for simulations and tests. It splits nothing.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpbandits.distributed.collector import Collector
     from dpbandits.distributed.dap import DapCollector, DapTask
     from dpbandits.distributed.device import Device, Report
-    from dpbandits.distributed.published import Published, PublishedCellArms, PublishedTableArms
+    from dpbandits.distributed.published import PublishedCellArms, PublishedTableArms, PublishedVersion
     from dpbandits.distributed.spec import DistributedSpec, DistributedTuning, Task
 
 __all__ = [
@@ -41,9 +41,9 @@ __all__ = [
     "DistributedSpec",
     "DistributedTuning",
     "IdealAggregation",
-    "Published",
     "PublishedCellArms",
     "PublishedTableArms",
+    "PublishedVersion",
     "Report",
     "Task",
 ]
@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.distributed.collector": ("Collector",),
         "dpbandits.distributed.dap": ("DapCollector", "DapTask"),
         "dpbandits.distributed.device": ("Device", "Report"),
-        "dpbandits.distributed.published": ("Published", "PublishedCellArms", "PublishedTableArms"),
+        "dpbandits.distributed.published": ("PublishedVersion", "PublishedCellArms", "PublishedTableArms"),
         "dpbandits.distributed.spec": ("DistributedSpec", "DistributedTuning", "Task"),
     },
 )

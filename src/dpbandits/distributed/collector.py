@@ -16,7 +16,7 @@ from dpbandits._reading import reading
 from dpbandits._seen import Seen, said
 from dpbandits.distributed.aggregation import Aggregate
 from dpbandits.distributed.learner import CountLearner
-from dpbandits.distributed.published import Published
+from dpbandits.distributed.published import PublishedVersion
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.distributed.table_learner import TableLearner
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, ProtocolError
@@ -64,10 +64,10 @@ class Collector(Held, Seen):
         self._holder = Holder(what="collector")
         self._coins = PublicCoins(spec.seed)
         self._learner = CountLearner(spec) if spec.effects is None else TableLearner(spec)
-        self._asked: list[Published] = [self._next(0)]
+        self._asked: list[PublishedVersion] = [self._next(0)]
         self._heard: dict[int, Aggregate] = {}
 
-    def _next(self, version: int) -> Published:
+    def _next(self, version: int) -> PublishedVersion:
         return self._learner.publish(version, self._coins)
 
     @property
@@ -81,7 +81,7 @@ class Collector(Held, Seen):
         return self._asked[-1].version == len(self.spec.reports_per_version)
 
     @in_turn
-    def publish(self) -> Published:
+    def publish(self) -> PublishedVersion:
         """Return the present version. It changes after `absorb` or `skip`."""
         return self._asked[-1]
 
@@ -134,7 +134,7 @@ class Collector(Held, Seen):
             self._learner.fit(asked, sums, np.array([one.reports for one in heard]))
 
     @in_turn
-    def estimate(self) -> Published:
+    def estimate(self) -> PublishedVersion:
         """Return the best arms under the posterior mean, with expected rewards in reward units.
 
         It has the number of the present version, and is for decisions without reports.

@@ -22,7 +22,7 @@ from dpbandits._checks import an
 from dpbandits._seen import said
 from dpbandits.budget import Account, Cost, MemoryLedger, Terms, Unit
 from dpbandits.budget.amounts import exact
-from dpbandits.distributed.published import Published
+from dpbandits.distributed.published import PublishedVersion
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.domains.rewards import read_reward
 from dpbandits.errors import ProtocolError
@@ -118,7 +118,7 @@ class Device(Held):
         self._paid: bytes | None = None
 
     @in_turn
-    def decide(self, published: Published, context: Any, *, available: Any = None) -> Any:
+    def decide(self, published: PublishedVersion, context: Any, *, available: Any = None) -> Any:
         """Return the arm for this context, without report or charge. Arguments are those of `choose`.
 
         Whether you call `decide` or `choose` must not depend on the user's data.
@@ -127,7 +127,7 @@ class Device(Held):
         return self.spec.arms[self._read(published, context, available)[0]]
 
     @in_turn
-    def choose(self, published: Published, context: Any, *, available: Any = None) -> Any:
+    def choose(self, published: PublishedVersion, context: Any, *, available: Any = None) -> Any:
         """Return the arm for this context. Call `report` afterwards, with or without a reward.
 
         Args:
@@ -183,11 +183,11 @@ class Device(Held):
             last.place = self._paid = None  # the private data is no longer needed
         return last.report
 
-    def _check(self, published: Published) -> None:
-        an(published, Published, name="published", pass_="the version from the collector's publish()")
+    def _check(self, published: PublishedVersion) -> None:
+        an(published, PublishedVersion, name="published", pass_="the version from the collector's publish()")
         published.fits(self.spec)
 
-    def _read(self, published: Published, context: Any, available: Any) -> tuple[int, int | None]:
+    def _read(self, published: PublishedVersion, context: Any, available: Any) -> tuple[int, int | None]:
         """Return the arm for a context, and the place that a report names; None if it names none."""
         menu = self.spec.menu
         point = menu.read(context)[0]

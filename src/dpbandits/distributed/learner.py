@@ -31,7 +31,7 @@ import numpy as np
 
 from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.distributed.published import Published, PublishedCellArms
+from dpbandits.distributed.published import PublishedCellArms, PublishedVersion
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
@@ -86,7 +86,7 @@ class CountLearner:
     def _look(self) -> None:
         self.mean = np.asarray(0.5 + self._features.values @ self._model.mean.T)
 
-    def fit(self, asked: Sequence[Published], sums: IntArray, reports: IntArray) -> None:
+    def fit(self, asked: Sequence[PublishedVersion], sums: IntArray, reports: IntArray) -> None:
         """Compute the posterior from the sums of V versions.
 
         Args:

@@ -22,7 +22,7 @@ from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, P
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.tables import Design
 
-__all__ = ["Published", "PublishedCellArms", "PublishedTableArms"]
+__all__ = ["PublishedCellArms", "PublishedTableArms", "PublishedVersion"]
 
 _SPEC = "the DistributedSpec that the version was published for"
 
@@ -34,7 +34,7 @@ _USERS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Published(Seen, Configured):
+class PublishedVersion(Seen, Configured):
     """Version that a collector publishes. It is computed from released sums and public coins alone.
 
     Attributes:
@@ -148,7 +148,7 @@ class Published(Seen, Configured):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PublishedCellArms(Published):
+class PublishedCellArms(PublishedVersion):
     """Version of a spec with cells: one arm for every cell.
 
     Attributes:
@@ -189,12 +189,12 @@ class PublishedCellArms(Published):
             raise IncompatibleState("the published cells do not fit the spec's grid and arms")
 
     def at(self, spec: DistributedSpec, points: FloatArray, coins: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the arms (n,) of the users' cells, and the cells (n,); see `Published.at`."""
+        """Return the arms (n,) of the users' cells, and the cells (n,); see `PublishedVersion.at`."""
         cells = spec.grid.locate(points)
         return self.arms[cells], cells
 
     def law(self, spec: DistributedSpec, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (n, K) in the users' cells; see `Published.law`."""
+        """Return mean and standard deviation (n, K) in the users' cells; see `PublishedVersion.law`."""
         if self.mean is None or self.sd is None:
             raise ProtocolError("versions for devices have no predictions: use Collector.estimate()")
         cells = spec.grid.locate(points)
@@ -220,7 +220,7 @@ def _effects(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PublishedTableArms(Published):
+class PublishedTableArms(PublishedVersion):
     """Version of a spec with marginal tables: the tables of the reports, and weights that choose arms.
 
     A device takes one of the S draws at random, and the arm with the largest expected reward under its
@@ -289,7 +289,7 @@ class PublishedTableArms(Published):
                 raise IncompatibleState("the published weights do not fit the spec's columns and arms")
 
     def at(self, spec: DistributedSpec, points: FloatArray, coins: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the arms (n,), and the places (n,): arm and cell of a drawn table; see `Published.at`."""
+        """Return the arms (n,) and places (n,): arm and cell of a drawn table; see `PublishedVersion.at`."""
         effects, tables = self.effects(spec), self.tables(spec)
         arms, cells = np.empty(len(points), dtype=np.int64), np.empty(len(points), dtype=np.int64)
         for start in range(0, len(points), _USERS):
@@ -321,7 +321,7 @@ class PublishedTableArms(Published):
         return found
 
     def law(self, spec: DistributedSpec, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation (n, K) of expected rewards; see `Published.law`."""
+        """Return mean and standard deviation (n, K) of expected rewards; see `PublishedVersion.law`."""
         if self.factor is None or self.draws is None:
             raise ProtocolError("versions for devices have no predictions: use Collector.estimate()")
         effects, bounds = self.effects(spec), spec.reward_range

@@ -35,7 +35,7 @@ import numpy as np
 
 from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.distributed.published import Published, PublishedTableArms
+from dpbandits.distributed.published import PublishedTableArms, PublishedVersion
 from dpbandits.distributed.spec import DistributedSpec
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.marginals import (
@@ -117,7 +117,7 @@ class TableLearner:
 
     # -- learning -------------------------------------------------------------------------------
 
-    def fit(self, asked: Sequence[Published], sums: IntArray, reports: IntArray) -> None:
+    def fit(self, asked: Sequence[PublishedVersion], sums: IntArray, reports: IntArray) -> None:
         """Compute the posterior from the sums of V versions.
 
         Args:

@@ -18,7 +18,7 @@ from dpbandits.distributed import (
     Collector,
     DistributedSpec,
     IdealAggregation,
-    Published,
+    PublishedVersion,
 )
 from dpbandits.errors import CorruptState
 from dpbandits.lab.baselines.base import defaults
@@ -83,7 +83,7 @@ class DistributedCrowd(RoundPolicy):
         self._ends = np.cumsum(spec.reports_per_version)
         self._released: list[Aggregate] = []
         self._collector = Collector(spec)
-        self._published: Published = self._collector.publish()
+        self._published: PublishedVersion = self._collector.publish()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -143,7 +143,7 @@ class DistributedCrowd(RoundPolicy):
         at = np.arange(len(points)), points[:, -1].astype(np.int64)
         return law[0][at], law[1][at]
 
-    def publish(self) -> Published:
+    def publish(self) -> PublishedVersion:
         """Return the version of the policy that the collector published last."""
         return self._published
 
