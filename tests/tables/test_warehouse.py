@@ -1,6 +1,9 @@
 import gzip
 import logging
+import os
 import stat
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from datetime import date
@@ -151,19 +154,28 @@ def test_frames_are_tables_and_a_cell_of_another_type_changes_no_other(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["age,word\n1,s3cret\n2\n", 'age,word\n1,"s3cret\n2,x\n', "age,word\n1,s3cret\n2,\udcff\n"],
-    ids=["short line", "open quote", "no UTF-8"],
+    ("text", "cut", "wrong"),
+    [
+        ("age,word\n1,s3cret\n2\n", False, "line 3 has 1 cells, expected 2"),
+        ('age,word\n1,"s3cret\n2,x\n', False, "line 3 is not well-formed"),
+        ("age,word\n1,s3cret\n2,\udcff\n", False, "is not UTF-8"),
+        ("age,word\n1,s3cret\n2,x\n", True, "damaged file"),
+    ],
+    ids=["short line", "open quote", "no UTF-8", "cut file"],
 )
-def test_an_engines_error_repeats_no_cell_and_is_chained_to_none(tmp_path, text, caplog, capfd):
+def test_an_engines_error_repeats_no_cell_and_is_chained_to_none(tmp_path, text, cut, wrong, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    (tmp_path / "t.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
-    with source_of(tmp_path / "t.csv") as source:
-        for run in (
-            lambda: source.query(f"SELECT count(word) AS n FROM {source.relation}"),
-            lambda: list(source.batches(f"SELECT * FROM {source.relation}", 10)),
+    data, path = text.encode("utf-8", "surrogateescape"), tmp_path / ("t.csv.gz" if cut else "t.csv")
+    path.write_bytes(gzip.compress(data)[:-9] if cut else data)
+    with source_of(path) as source:
+        for run, says in (
+            (lambda: source.query(f"SELECT count(word) AS n FROM {source.relation}"), wrong),
+            (
+                lambda: list(source.batches(f"SELECT * FROM {source.relation}", 10)),
+                "could not read the table",
+            ),
         ):
-            with pytest.raises(DataUnavailable, match="could not read the table") as caught:
+            with pytest.raises(DataUnavailable, match=says) as caught:
                 run()
             error = caught.value
             assert error.__context__ is None
@@ -213,6 +225,28 @@ def test_an_engine_stays_within_its_memory_and_removes_its_folder(tmp_path):
     assert list(held.iterdir()) == []
     assert not Path(".tmp").exists()
     source_of(rows)  # one that nobody closes
+    assert list(held.iterdir()) == []
+
+
+def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_live_one_stays(tmp_path):
+    held = tmp_path / "temporary"
+    path = as_csv(tmp_path / "t.csv", "age\n1\n")
+    killed = (
+        "import os, sys; from dpbandits.tables.warehouse import source_of; held = source_of(sys.argv[1]); "
+        "os.kill(os.getpid(), 9)"
+    )
+    with source_of(path) as live:
+        (used,) = held.iterdir()
+        subprocess.run(
+            [sys.executable, "-c", killed, path], env={**os.environ, "TMPDIR": str(held)}, check=False
+        )
+        assert len(list(held.iterdir())) == 2
+        with source_of(path):
+            left = set(held.iterdir())
+            assert used in left
+            assert len(left) == 2
+        assert set(held.iterdir()) == {used}
+        assert live.query(f"SELECT count(*) AS n FROM {live.relation}")["n"] == 1
     assert list(held.iterdir()) == []
 
 

@@ -143,6 +143,20 @@ def test_postgresql_adds_up_what_features_need_as_numpy_does(kind, contexts):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("kind", databases.KINDS)
+def test_a_long_text_in_postgresql_is_one_that_cannot_be_read(kind):
+    """Copies of one of 1 GB would exceed what PostgreSQL can hold, and the statement would fail."""
+    address, held = databases.fresh(kind), hostile(300)
+    long = held.assign(**{name: held[name].where(held.index % 50 > 0, "?" * 5000) for name in held})
+    stored(address, long)
+    with psycopg.connect(address, autocommit=True) as connection:
+        for name in held:
+            connection.execute(f"UPDATE log SET {name} = rpad('7', 1 << 20) WHERE {name} LIKE '??%'")  # noqa: S608
+    expected = log_of(long).unsafe_sums(TWO, horizon=300, key=KEY, bound=1.0)
+    with source_of(f"{address}&table=log", threads=1) as source:
+        np.testing.assert_array_equal(from_engine(source, policy_for(TWO, 300)), expected)
+
+
 old_names = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # in Ibis
 
 

@@ -168,6 +168,20 @@ def test_no_error_warning_or_statement_repeats_a_cell(held, tmp_path, monkeypatc
     assert not (tmp_path / "missing.private").exists()
 
 
+def test_a_table_without_rows_is_charged_and_published_like_any_other(held, tmp_path):
+    """Whether it has rows is not shown: a warning would tell it to everybody who reads it."""
+    account = MemoryLedger().open_account("people", privacy=JointDP(2.1, 1e-5, rounds_per_user=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        empty = learned(held.astype(str)[:0], tmp_path / "empty", account=account)
+        before = [str(one.message) for one in caught]
+        caught.clear()
+        learned(held.astype(str), tmp_path / "full")
+    assert before == [str(one.message) for one in caught]
+    assert account.ledger.balance("people").spent_epsilon > 0
+    assert empty.function.recommend({"age": 40, "region": "south"}) in ("call", "mail")
+
+
 def test_out_of_memory_has_a_fixed_text(held, tmp_path):
     many = pd.concat([held] * 50, ignore_index=True)
     with pytest.raises(DataUnavailable, match="memory") as error:

@@ -68,7 +68,8 @@ def learn(
 
     The policy is that of `publish_once` with `LoggedTable.of_people`, but no row is loaded here: an engine
     adds up integer tables. A cell that cannot be read is no error; its row counts zero. All rows count, at
-    most `privacy.rounds_per_user` of each user.
+    most `privacy.rounds_per_user` of each user. A table without rows is charged and published like any other,
+    without a warning, which would show a private fact.
 
     Args:
         source: Path or glob of CSV, TSV, Parquet or Arrow files, "duckdb:///FILE?table=NAME",

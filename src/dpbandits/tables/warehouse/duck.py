@@ -1,18 +1,21 @@
 """`DuckSource`: a table that DuckDB reads inside this process.
 
 The connection installs and loads no extension, so it reads no remote address. It is limited in memory, and
-writes what does not fit to a private folder, which is removed at the end. A process that is killed leaves the
-folder `dpbandits-*` behind among the temporary files, for its user alone.
+writes what does not fit to a private folder, which is removed at the end. A process that is killed leaves its
+folder behind among the temporary files, for its user alone. The user's next connection removes it.
 
 DuckDB's error messages repeat cells. They are neither shown, logged nor chained: an error of this module has
 a fixed text for each kind of failure.
 """
 
+import os
 import shutil
+import stat
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -24,7 +27,8 @@ from numpy.typing import NDArray
 from dpbandits._lazy import needing
 from dpbandits._memory import memory_limit
 from dpbandits._progress import watched
-from dpbandits.errors import DataUnavailable, InvalidData
+from dpbandits.errors import DataUnavailable, InvalidData, StateError
+from dpbandits.state.files import locked
 from dpbandits.tables.arrow_files import arrow_batches, arrow_schema
 from dpbandits.tables.delimited import (
     ARROW_ENDINGS,
@@ -32,8 +36,10 @@ from dpbandits.tables.delimited import (
     check_names,
     ending_of,
     header_of,
+    opened,
     paths_of,
     reading_files,
+    rows_in,
 )
 from dpbandits.tables.frames import frame_as_arrow
 
@@ -72,6 +78,9 @@ _FAILED = "the engine could not read the table. Its message is not shown, becaus
 _FAILED_TEXT = f"{_FAILED}. Check that quotes are closed, lines have equally many cells, and text is UTF-8"
 _FAILED_PARQUET = f"{_FAILED}. The file may be damaged, or not a Parquet file"
 
+_FOLDER, _LOCK = "dpbandits-spill-", "lock"
+"""First letters of the names of folders for what does not fit into memory, and the file in them to lock."""
+
 _TABLE = "dpb_rows"
 """Name under which the connection knows rows in memory and an attached database."""
 
@@ -92,18 +101,19 @@ class DuckSource:
         with needing("reading a table by an engine needs DuckDB: pip install 'dpbandits[warehouse]'"):
             import duckdb
         self._connection: Any = duckdb.connect(":memory:", config=_FIRST_OPTIONS)
-        folder = tempfile.mkdtemp(prefix="dpbandits-")  # only this user may read it
-        self.close: Callable[[], None] = finalize(self, _closed, self._connection, folder)
+        folder, lock = _private_folder()
+        self.close: Callable[[], None] = finalize(self, _closed, self._connection, folder, lock)
         memory = memory_limit() if memory is None else memory
         if threads is None:
             [[cores]] = self._connection.execute("SELECT current_setting('threads')").fetchall()
             threads = max(1, min(cores, memory // THREAD))
-        limits = {"memory_limit": f"{memory}B", "temp_directory": folder, "threads": str(threads)}
+        limits = {"memory_limit": f"{memory}B", "temp_directory": str(folder), "threads": str(threads)}
         with suppress(duckdb.Error):  # in a notebook without ipywidgets DuckDB measures no progress
             self._set(_PROGRESS)
         self._set({"TimeZone": "UTC", **limits, "lock_configuration": "true"})
         self.relation = _TABLE
         self._failed = _FAILED
+        self._texts: Sequence[Path] = ()  # text files
         self._stream: Callable[[], Any] | None = None  # opens rows that can be read once
         self._named: Sequence[str] = ()  # the table's own names, where DuckDB may have changed some
 
@@ -128,7 +138,7 @@ class DuckSource:
         listed = "[" + ", ".join(quoted(escape(str(path))) for path in paths) + "]"
         if ending in DELIMITERS:
             self._failed = _FAILED_TEXT
-            self._named = _common_header(paths)
+            self._named, self._texts = _common_header(paths), paths
             columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in _unlike(self._named))
             self.relation = (
                 f"read_csv({listed}, columns={{{columns}}}, delim={quoted(DELIMITERS[ending])}, quote='\"', "
@@ -233,11 +243,18 @@ class DuckSource:
             told: Name of the work, under which its progress is shown; None to show nothing.
 
         Raises:
-            DataUnavailable: DuckDB failed. The message has no cell of the table.
+            DataUnavailable: DuckDB failed. The message has no cell of the table. It names the first line of a
+                text file that is not well-formed.
             InvalidData: The result has a column that is not of integers, or a NULL.
         """
-        with self._watching(told):
-            found = self._fetched(sql)
+        found, failed = {}, ""
+        try:
+            with self._watching(told):
+                found = self._fetched(sql)
+        except DataUnavailable as error:
+            failed = str(error)
+        if failed:
+            raise DataUnavailable((failed == self._failed and _wrong_in(self._texts)) or failed)
         for column in found.values():
             if isinstance(column, np.ma.MaskedArray) or column.dtype.kind != "i":
                 raise InvalidData("the result of a statement has a cell that is no integer")
@@ -301,9 +318,42 @@ class DuckSource:
                 beside.join()
 
 
-def _closed(connection: Any, folder: str) -> None:
+def _private_folder() -> tuple[Path, ExitStack]:
+    """Make a private folder, locked as long as this process runs, and remove those of killed processes.
+
+    A folder has its final name only when it is locked. So another process removes no folder in use.
+    """
+    places = Path(tempfile.gettempdir())
+    for left in places.glob(f"{_FOLDER}*"):
+        with suppress(OSError, StateError):  # another process uses it, or removes it
+            about = left.lstat()
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and (left / _LOCK).exists():
+                with locked(left / _LOCK, wait=False):
+                    shutil.rmtree(left)
+    made, lock = Path(tempfile.mkdtemp(prefix="dpbandits-")), ExitStack()  # only this user may read it
+    with suppress(StateError):  # without locks, nobody removes what a killed process left
+        lock.enter_context(locked(made / _LOCK))
+        made = made.rename(places / made.name.replace("dpbandits-", _FOLDER, 1))
+    return made, lock
+
+
+def _closed(connection: Any, folder: Path, lock: ExitStack) -> None:
     connection.close()
     shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
+
+
+def _wrong_in(paths: Sequence[Path]) -> str | None:
+    """Return what is wrong with the form of text files; None if nothing is found. No cell is repeated."""
+    for path in paths:
+        try:
+            with reading_files(path), opened(path) as lines:
+                deque(rows_in(lines, path)[1], maxlen=0)
+        except DataUnavailable as error:
+            return str(error)
+        except InvalidData as error:
+            return f"{path.name} cannot be read: {error}"
+    return None
 
 
 def quoted(text: str, sign: str = "'") -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpbandits._progress import watched
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.sql.dialects import Dialect
+from dpbandits.tables.warehouse.postgres import short_texts
 
 __all__ = ["IbisSource"]
 
@@ -52,6 +53,8 @@ class IbisSource:
         self.dialect: Dialect = _DIALECTS[name]
         self.relation = f"(\n{text}\n)"
         self._types = {column: str(kind) for column, kind in table.schema().items()}
+        if self.dialect == "postgres":
+            self.relation = short_texts(self.relation, self._types)
 
     @classmethod
     def has(cls, table: object) -> bool:

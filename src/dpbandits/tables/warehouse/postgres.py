@@ -5,8 +5,9 @@ from PGPASSWORD or a password file, as in every PostgreSQL client. It is never p
 messages may repeat cells. They are neither shown, logged nor chained.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -16,13 +17,23 @@ from numpy.typing import NDArray
 from dpbandits._lazy import needing
 from dpbandits._progress import watched
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.tables.sql.cells import kind_of_type
 
-__all__ = ["PostgresSource"]
+__all__ = ["PostgresSource", "short_texts"]
 
 R = TypeVar("R")
 
 MEMORY = 1 << 28
 """Default memory in bytes of one step of a statement in PostgreSQL (`work_mem`)."""
+
+LONGEST_TEXT = 1 << 16
+"""Largest number of bytes of a text that PostgreSQL reads.
+
+A text may have 1 GB, of which a statement takes several copies, and then fails.
+"""
+
+_UNREAD = "repeat('?', 5000)"
+"""Text that stands for a longer one: it is no number, no id, no date, no category, and not missing."""
 
 # A type that somebody defined may have the name of a number and hold texts, which fail as numbers.
 _TYPES = (
@@ -43,7 +54,6 @@ class PostgresSource:
 
     Attributes:
         dialect: Dialect of SQL: "postgres".
-        relation: Text that stands after FROM in a statement.
 
     Raises:
         InvalidParameter: The address names no table, or several.
@@ -62,7 +72,7 @@ class PostgresSource:
         if len(tables) != 1:
             raise InvalidParameter("expected postgresql://USER@HOST/DATABASE?table=NAME")
         others = urlencode([one for one in options if one[0] != "table"], quote_via=quote)
-        self.relation = ".".join(map(_quoted, tables[0].split(".", 1)))
+        self._table = ".".join(map(_quoted, tables[0].split(".", 1)))
         plain = url._replace(query=others).geturl()
         self._connection: Any = _told(
             "there is no connection to the database", lambda: psycopg.connect(plain)
@@ -84,13 +94,18 @@ class PostgresSource:
         """Close the connection."""
         self._connection.close()
 
+    @cached_property
+    def relation(self) -> str:
+        """Text that stands after FROM. The errors are those of `columns`."""
+        return short_texts(self._table, self.columns())
+
     def columns(self) -> dict[str, str]:
         """Return PostgreSQL's type of each column, by name.
 
         Raises:
             DataUnavailable: The database has no such table, or cannot be reached.
         """
-        found = dict(_told("the database failed", lambda: self._rows(_TYPES, [self.relation])[1]))
+        found = dict(_told("the database failed", lambda: self._rows(_TYPES, [self._table])[1]))
         if not found:
             raise DataUnavailable("the database has no table or view of this name that this user may see")
         return found
@@ -121,6 +136,27 @@ class PostgresSource:
                 self._connection.execute(f"SET LOCAL {name} = '{value}'")
             cursor = self._connection.execute(sql, given, binary=True)
             return [column.name for column in cursor.description], cursor.fetchall()
+
+
+def short_texts(table: str, types: Mapping[str, str]) -> str:
+    """Return a subquery of a table in which a text above `LONGEST_TEXT` bytes is one that cannot be read.
+
+    The length of a text is known without reading it.
+
+    Args:
+        table: Table, or subquery.
+        types: Type of each column, by name.
+    """
+    listed = []
+    for name, declared in types.items():
+        cell = _quoted(name)
+        with suppress(InvalidParameter):  # a type that no rule reads stays as it is
+            if kind_of_type(declared, name) == "text":
+                text = f"CAST({cell} AS text)"
+                long = f"octet_length({text}) > {LONGEST_TEXT}"
+                cell = f"CASE WHEN {long} THEN {_UNREAD} ELSE {text} END AS {cell}"
+        listed.append(cell)
+    return f"(SELECT {', '.join(listed)} FROM {table} AS dpb_given OFFSET 0)"  # noqa: S608 - names are quoted
 
 
 def _quoted(name: str) -> str:
