@@ -4,8 +4,9 @@ The table is made before the clock starts: text ids, two rows a user, four conte
 as one Parquet file. Seconds of processor time of one thread, and the peak memory of a process that does one
 line only. "plain SQL" is the query that a person writes by hand: the same cells, without the rules that read
 rows, bounds or a limit of a user's rows. With `--evaluate` the sums are those of a private evaluation of one
-policy of marginal tables, doubly robust, and with `--loaded` a `LoggedTable` computes them from rows that are
-loaded. With `--postgres ADDRESS` the same rows are in a table `dpb_log`
+policy of marginal tables, doubly robust. With `--features` they are those of smooth features of six numbers,
+by two statements, for twenty arms drawn evenly. With `--loaded`, beside one of the two, a `LoggedTable`
+computes them from rows that are loaded. With `--postgres ADDRESS` the same rows are in a table `dpb_log`
 there; the seconds that count are then wall time. Prints Markdown, and with `--out` replaces lines of a file
 of results. The seed of the rows is 1,000,000.
 """
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ import numpy as np
 
 from dpbandits.central.logged.engine import summed_by
 from dpbandits.central.logged.evaluation import Evaluation
-from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, tables_policy
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, plan_of, tables_policy
 from dpbandits.central.logged.people import people_menu
 from dpbandits.central.logged.plan import SumsPlan
 from dpbandits.central.logged.source_log import opened_log
@@ -54,15 +56,23 @@ SELECT 'u-' || lpad(CAST(hash(i // 2) % 1000000007 AS VARCHAR), 10, '0') || CAST
 CAST(random() < 0.3 AS DOUBLE) AS paid, 0.2 + 0.3 * random() AS chance
 FROM range({rows}) AS made(i)
 """
+NUMBERS = Schema(**{f"x{i}": Range(0, 1) for i in range(6)})
+MANY = [f"arm-{arm}" for arm in range(20)]
+SMOOTH_ROWS = """
+SELECT 'u-' || lpad(CAST(hash(i // 2) % 1000000007 AS VARCHAR), 10, '0') || CAST(i // 2 AS VARCHAR) AS person,
+random() AS x0, random() AS x1, random() AS x2, random() AS x3, random() AS x4, random() AS x5,
+'arm-' || CAST(CAST(floor(20 * random()) AS INTEGER) AS VARCHAR) AS offer, random() AS paid
+FROM range({rows}) AS made(i)
+"""
 
 
-def made(path: Path, rows: int) -> None:
-    """Write the rows to a Parquet file."""
+def made(path: Path, rows: int, statement: str) -> None:
+    """Write the rows of a statement to a Parquet file."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1, "memory_limit": "1GB"}) as database:
         database.execute(f"SELECT setseed({SEED / 2**31})")
-        database.execute(f"COPY ({ROWS.format(rows=rows)}) TO '{path}' (FORMAT parquet)")
+        database.execute(f"COPY ({statement.format(rows=rows)}) TO '{path}' (FORMAT parquet)")
 
 
 def one(table: str, rows: int, rows_per_user: int, memory: int) -> dict[str, float]:
@@ -139,6 +149,39 @@ def evaluated(table: str, rows_per_user: int, memory: int, policy: str, *, loade
     }
 
 
+def smooth(table: str, rows: int, rows_per_user: int, memory: int, *, loaded: bool) -> dict[str, float]:
+    """Add up the counts and the rewards of one release of features in this process."""
+    roles: dict[str, Any] = {
+        "action": "offer",
+        "reward": "paid",
+        "reward_range": (0.0, 1.0),
+        "user": "person",
+    }
+    told: dict[str, Any] = {"contexts": NUMBERS, "arms": MANY, **roles, "release": "features"}
+    privacy = JointDP(epsilon=1.0, delta=0.1 / rows, rounds_per_user=rows_per_user)
+    names = [*NUMBERS.names, "offer", "paid", "person"]
+    policy = LoggedTable.of_people({name: [None] for name in names}, **told).policy(privacy, horizon=rows)
+    rules = replace(policy.unsafe_rules, menu=people_menu(NUMBERS, arms=MANY))
+    plans = [SumsPlan.of_cells(rules, None), plan_of(policy)]
+    began, wall = time.process_time(), time.perf_counter()
+    if loaded:
+        kinds = {name: str if name in ("offer", "person") else float for name in names}
+        log = LoggedTable.of_people(read_table_file(table, kinds, gaps=kinds), **told)
+        for plan in plans:
+            log.unsafe_sums(privacy, horizon=rows, key=bytes(32), plan=plan)
+    else:
+        columns = LogColumns(contexts=NUMBERS.names, action="offer", reward="paid", user="person")
+        with source_of(table, memory=memory, threads=1) as source:
+            for plan in plans:
+                summed_by(source, plan, rules, columns, clip=False, key=bytes(32))
+    return {
+        "entries": sum(plan.size for plan in plans),
+        "cpu": time.process_time() - began,
+        "wall": time.perf_counter() - wall,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
 def plain(table: str, memory: int) -> dict[str, float]:
     """Add up cells as a query written by hand does."""
     import duckdb
@@ -167,10 +210,10 @@ def _in_postgres(address: str, path: Path) -> str:
     import duckdb
     import psycopg
 
-    kinds = {"age", "income", "paid", "chance"}
-    names = ["person", *PEOPLE.names, "offer", "paid", "chance"]
-    declared = ", ".join(f"{name} {'double precision' if name in kinds else 'text'}" for name in names)
+    texts = {"person", "region", "plan", "offer"}
     with psycopg.connect(address, autocommit=True) as connection, duckdb.connect() as database:
+        names = [name for name, *_ in database.execute(f"DESCRIBE FROM '{path}'").fetchall()]
+        declared = ", ".join(f"{name} {'text' if name in texts else 'double precision'}" for name in names)
         connection.execute(f"DROP TABLE IF EXISTS dpb_log; CREATE TABLE dpb_log ({declared})".encode())
         found = database.execute(f"SELECT {', '.join(names)} FROM '{path}'")  # noqa: S608
         with connection.cursor().copy("COPY dpb_log FROM STDIN") as copy:
@@ -199,7 +242,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="folder in which files of rows are kept")
     parser.add_argument("--out", type=Path, help="file of results")
     parser.add_argument("--evaluate", action="store_true", help="sums of an evaluation")
-    parser.add_argument("--loaded", action="store_true", help="with --evaluate: rows are loaded")
+    parser.add_argument("--features", action="store_true", help="sums of a release of features")
+    parser.add_argument("--loaded", action="store_true", help="beside one of these: rows are loaded")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--policy", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -208,14 +252,17 @@ def main() -> None:
         if given.policy:
             print(json.dumps(evaluated(table, most, memory, given.policy, loaded=given.loaded)))
             return
+        if given.features:
+            print(json.dumps(smooth(table, rows, most, memory, loaded=given.loaded)))
+            return
         print(json.dumps(one(table, rows, most, memory) if most else plain(table, memory)))
         return
     print("| rows | k | engine | entries | CPU, s | wall, s | peak, MB |\n|---|---|---|---|---|---|---|")
     for rows in given.rows or [1_000_000, 10_000_000]:
         with tempfile.TemporaryDirectory() as scratch:
-            path = (given.folder or Path(scratch)) / f"{rows}.parquet"
+            path = (given.folder or Path(scratch)) / f"{rows}{'-smooth' * given.features}.parquet"
             if not path.exists():
-                made(path, rows)
+                made(path, rows, SMOOTH_ROWS if given.features else ROWS)
             engine, table, limits = "DuckDB", str(path), [*(given.k or [2, 1]), 0]
             if given.postgres:
                 engine, table, limits = "PostgreSQL", _in_postgres(given.postgres, path), limits[:-1]
@@ -224,8 +271,11 @@ def main() -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     learned(Path(scratch) / "policy")
-                others = ["--policy", str(Path(scratch) / "policy"), *(["--loaded"] if given.loaded else [])]
-                engine, limits = f"{'rows loaded' if given.loaded else engine}, evaluate", limits[:2]
+                others = ["--policy", str(Path(scratch) / "policy")]
+            if given.evaluate or given.features:
+                others += ["--features"] * given.features + ["--loaded"] * given.loaded
+                what = "features" if given.features else "evaluate"
+                engine, limits = f"{'rows loaded' if given.loaded else engine}, {what}", given.k or [2, 1]
             for most in limits:
                 own = [table, str(rows), str(most), str(given.memory * 10**6)]
                 command = [sys.executable, "-W", "ignore", "-m", __spec__.name, "--one", *own, *others]
