@@ -79,6 +79,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.features.maximise.Maximiser"),
     ("py:class", "dpbandits.central.marginals.noise.TableNoise"),
     ("py:class", "dpbandits.central.marginals.noise.VectorNoise"),
+    ("py:class", "dpbandits.models.marginals.effects.Effects"),
     ("py:class", "dpbandits.models.marginals.tables.Design"),
     ("py:class", "dpbandits.models.marginals.features.EffectFeatures"),
     ("py:class", "dpbandits.models.marginals.law.Law"),

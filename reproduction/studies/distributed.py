@@ -2,13 +2,15 @@
 
     python -m reproduction.studies.distributed --out reproduction/results/distributed.json
 
-Three groups of worlds:
+Four groups of worlds:
 
 - contexts in the unit square and three or more arms, 40,000 people: average regret;
+- 10 columns and 20,000 people, 30 columns and 50,000: made-up people, of whose columns six matter; average
+  regret, with that of the best constant arm;
 - `cps-income`, 50,000 people: share of the non-private uplift over random choice;
 - the world of Figure 1 of Dubey2021, 1,024 rounds with 25 candidates each: total regret.
 
-In the first two groups, "central" is `GPBandit` at (1, 1e-6), "local" is `local.Spec`, and "distributed" is
+In the first three groups, "central" is `GPBandit` at (1, 1e-6), "local" is `local.Spec`, and "distributed" is
 `DistributedSpec` with the noise of both aggregators. They have their defaults.
 
 In the last group people choose among points, for which `DistributedSpec` has no cells. There "central" is
@@ -69,7 +71,10 @@ FIGURE_CHOICE = {"first": 64, "growth": 1.15, "thompson_scale": 0.1}
 """Blocks and temperature of "distributed" in the world of Figure 1, chosen by `--figure` of
 `reproduction.tuning.distributed` on tuning seeds."""
 
-_TABLE_STREAM = 17
+COLUMNS = {10: 20_000, 30: 50_000}
+"""Number of columns -> number of people."""
+
+_TABLE_STREAM, _COLUMN_STREAM = 17, 18
 
 
 @cache
@@ -87,6 +92,37 @@ def table_of(name: str, seed: int) -> TableBandit:
         reward_range=dpb.RewardRange(0, 1),
         seed=seed,
         horizon=PEOPLE,
+        expected=means,
+        ordered=True,
+    )
+
+
+def people_of_columns(columns: int, people: int, seed: int, *, arms: int = 4, matter: int = 6) -> TableBandit:
+    """Made-up people with independent uniform columns, in order.
+
+    An arm's mean reward adds up a line and a cosine in each of the first `matter` columns, and a product of
+    the first two. Their sizes are normal numbers of standard deviation .12, .06 and .1, and .05 for the level
+    of an arm. Means are clipped to .02 and .98.
+    """
+    rng = np.random.default_rng([seed, _COLUMN_STREAM])
+    contexts = rng.random((people, columns))
+    x = contexts[:, :matter]
+    lines, waves, product, level = (
+        rng.normal(scale=scale, size=size)
+        for scale, size in ((0.12, (x.shape[1], arms)), (0.06, (x.shape[1], arms)), (0.1, arms), (0.05, arms))
+    )
+    both = 4.0 * (x[:, 0] - 0.5) * (x[:, 1] - 0.5)
+    means = 0.5 + (2.0 * x - 1.0) @ lines + np.cos(2.0 * np.pi * x) @ waves + both[:, None] * product + level
+    means = np.clip(means, 0.02, 0.98)
+    return TableBandit(
+        name=f"{columns} columns",
+        schema=dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(columns)}),
+        contexts=contexts,
+        arms=dpb.Arms(arms),
+        reward_table=(rng.random(means.shape) < means).astype(np.float64),
+        reward_range=dpb.RewardRange(0, 1),
+        seed=seed,
+        horizon=people,
         expected=means,
         ordered=True,
     )
@@ -194,6 +230,22 @@ def on_worlds(reps: int, trusts: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def on_columns(reps: int, trusts: Sequence[str]) -> list[dict[str, Any]]:
+    """Average regret with many columns."""
+    seeds, rows = report_seeds(FIRST_REPORT_SEED, reps), []
+    for columns, people in COLUMNS.items():
+        found: dict[str, list[float]] = {trust: [] for trust in (*trusts, "constant")}
+        for seed in seeds:
+            table = people_of_columns(columns, people, seed)
+            for trust in trusts:
+                found[trust].append(ON_TABLES[trust](table, seed)["regret"])
+            means = np.asarray(table.expected)
+            found["constant"].append(float(means.max(axis=1).mean() - means.mean(axis=0).max()))
+        values = {trust: Estimate.of(np.array(own)) for trust, own in found.items()}
+        rows.append(_row(f"{columns} columns", people, "average regret", values, reps))
+    return rows
+
+
 def on_income(reps: int, trusts: Sequence[str]) -> list[dict[str, Any]]:
     """Share of the non-private uplift on the income table."""
     seeds = report_seeds(FIRST_REPORT_SEED, reps)
@@ -216,7 +268,7 @@ def on_figure(reps: int, trusts: Sequence[str]) -> list[dict[str, Any]]:
     return [_row("figure-1", 1024, "total regret", values, len(seeds))]
 
 
-GROUPS = {"worlds": on_worlds, "income": on_income, "figure": on_figure}
+GROUPS = {"worlds": on_worlds, "columns": on_columns, "income": on_income, "figure": on_figure}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import dpbandits as dpb
 from dpbandits.distributed import (
     Aggregate,
     Collector,
+    DapCollector,
     Device,
     DistributedSpec,
     DistributedTuning,
@@ -205,6 +206,14 @@ def test_cells_and_tables_are_not_taken_for_each_other():
     small_spec = spec_of(dpb.Schema(x=dpb.Range(0, 1)))
     with pytest.raises(IncompatibleState):
         PublishedTableArms(version=0, design=np.array([[0], [4]])).fits(small_spec)
+
+
+def test_browsers_are_not_offered_marginal_tables():
+    spec = spec_of()
+    sums = DapCollector(spec, leader="https://leader.example", token="secret", private_key=bytes(32))
+    assert (sums.task(0).length, sums.task(0).chunk) == (601, 24)
+    with pytest.raises(InvalidParameter, match="for few columns"):
+        sums.policy(Collector(spec).publish(), helper="https://helper.example")
 
 
 def test_a_policy_of_the_laboratory_goes_on_from_its_state(tmp_path):

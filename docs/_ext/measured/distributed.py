@@ -26,11 +26,12 @@ def trust_models() -> Markdown:
         digits = 1 if row["distributed"] > 10 else 4
         trusts = ("central", "distributed", "local")
         values = [pm(row[trust], row[f"{trust}_error"], digits=digits) for trust in trusts]
+        values.append(pm(row["constant"], row["constant_error"], digits=digits) if "constant" in row else "")
         shown = "" if aim is None else f"{aim:g}, {'missed' if missed else 'reached'}"
         name = f"{row['world']} [{row['reps']}], {row['measure']}"
         found.append((not missed, [name, f"{row['people']:,}", *values, shown]))
     found.sort(key=lambda one: one[0])
-    heads = ["world, measure", "people", "trusted server", "two aggregators", "local", "aim"]
+    heads = ["world, measure", "people", "trusted server", "two aggregators", "local", "best arm", "aim"]
     return table(heads, [line for _, line in found])
 
 

@@ -31,7 +31,7 @@ from dpbandits._lazy import needing
 from dpbandits._seen import Seen, said
 from dpbandits._typing import IntArray
 from dpbandits.distributed.aggregation import Aggregate
-from dpbandits.distributed.published import PublishedCellArms
+from dpbandits.distributed.published import PublishedCellArms, PublishedVersion
 from dpbandits.distributed.spec import MOST_REPORTS, DistributedSpec
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError, ServiceUnavailable
 
@@ -213,7 +213,7 @@ class DapCollector(Seen):
         """Return the task of a version. Raise InvalidParameter if its devices do not report."""
         return DapTask.of(self.spec, version)
 
-    def policy(self, published: PublishedCellArms, *, helper: str) -> str:
+    def policy(self, published: PublishedVersion, *, helper: str) -> str:
         """Return the public text that devices in browsers fetch: spec, version, and both aggregators.
 
         Serve it as `policy` below the `url` of the devices. The npm package `dpbandits/distributed` reads it.
@@ -224,8 +224,10 @@ class DapCollector(Seen):
 
         Raises:
             IncompatibleState: The version does not fit the spec.
-            InvalidParameter: The helper's address cannot be used.
+            InvalidParameter: The helper's address cannot be used, or the version has marginal tables, which
+                devices in browsers do not read.
         """
+        an(published, PublishedCellArms, name="published", pass_="a version with cells, for few columns")
         told = [self.spec.to_json(), published.to_json(self.spec)]
         told += map(json.dumps, (self._leader, _address(helper, "helper")))
         return '{{"spec":{},"published":{},"leader":{},"helper":{}}}'.format(*told)
