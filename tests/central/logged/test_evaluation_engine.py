@@ -13,6 +13,7 @@ from dpbandits.budget import MemoryLedger
 from dpbandits.central.logged.evaluation import Evaluation
 from dpbandits.central.logged.source_log import opened_log
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.export.lookups import Lookups
 from dpbandits.models.measures import CellMeasure, FiniteAxis, IntervalAxis
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.tables.menu import Menu
@@ -125,6 +126,22 @@ def test_an_engine_adds_up_what_numpy_does(kind, k, clip, method, which, effects
     assert np.abs(found[:-1]).min() > 0
 
 
+def assert_same_scores(policy, log):
+    """The arrays that are looked up give the policy's own predictions and decisions."""
+    points = log.rows["contexts"]
+    points = points[np.isfinite(points).all(axis=1)]
+    own, looked_up = policy.means(points), Lookups.of(policy.rule())
+    np.testing.assert_allclose(looked_up.means(points), own, atol=1e-11)
+    chosen = looked_up.best_of(looked_up.means(points))
+    np.testing.assert_array_equal(chosen, policy.best_of(own))
+    assert len(set(chosen.tolist())) > 1
+
+
+def test_arrays_have_the_scores_of_the_policy(effects):
+    for policy in (effects, of_cells(effects.guarantee)):
+        assert_same_scores(policy, log_of(hostile(3000)))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -179,6 +196,7 @@ def test_dates_periods_and_missing_values_are_read_as_numpy_reads_them():
     policy = log_of(held, people, release="marginals").publish(JointDP(200.0, 1e-6), horizon=rows).function
     expected = evaluation({"policy": policy}, log_of(held, people), k=2).unsafe_sums(KEY)
     np.testing.assert_array_equal(from_engine(held, {"policy": policy}, k=2), expected)
+    assert_same_scores(policy, log_of(held, people))
     assert 100 < expected[-1] < rows / 2
 
 
@@ -273,12 +291,12 @@ def test_a_failing_engine_and_a_repetition_charge_once_and_release_once(effects,
     def dropped(self, sql, **told):
         asked.append(sql)
         if len(asked) < 3:
-            raise DataUnavailable("the statement failed")
+            raise [DataUnavailable("the statement failed"), KeyboardInterrupt][len(asked) - 1]
         return whole(self, sql, **told)
 
     monkeypatch.setattr(DuckSource, "query", dropped)
     for _ in range(2):
-        with pytest.raises(DataUnavailable):
+        with pytest.raises((DataUnavailable, KeyboardInterrupt)):
             values(effects, plain(), tmp_path / "out", account=account)
         assert not (tmp_path / "out").exists()
         paid.append(account.ledger.balance("people"))
@@ -361,3 +379,9 @@ def test_what_no_engine_can_evaluate_is_refused_in_words(effects, tmp_path):
     with pytest.raises(InvalidData, match="lacks"):
         values(effects, plain(), tmp_path / "out", propensity="chance")
     assert list(tmp_path.iterdir()) == []
+    with opened_log(plain(50), PEOPLE_MENU, **ROLES | TOLD | {"propensity": None}) as log:
+        many, postgres = {str(i): effects for i in range(90)}, Lying(log.source)
+        postgres.dialect = "postgres"
+        evaluation(many, log)
+        with pytest.raises(InvalidParameter, match="PostgreSQL has too few columns"):
+            evaluation(many, replace(log, source=postgres))

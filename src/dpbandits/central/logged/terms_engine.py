@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["moments_by", "moments_statement"]
 
+_MOST_COLUMNS = 1600
+"""Number of columns that a subquery may have in PostgreSQL, whose limit is 1,664."""
+
 _MOST_PEOPLE = 2**42
 """Number of persons of whom int64 holds the sums, and noise on them."""
 
@@ -110,7 +113,13 @@ def moments_statement(log: "SourceLog", rules: TermRules, *, square_weight: int,
     ]
     layers.append([f"{one} AS dpb_c{i}" for i, one in enumerate(chosen)])
     layers += _terms(rules, WORDS[source.dialect].rounded)
-    read = layered(source.relation, layers_of(readings) + layers)
+    layers = layers_of(readings) + layers
+    if source.dialect == "postgres" and sum(map(len, layers)) > _MOST_COLUMNS:
+        raise InvalidParameter(
+            "policies: PostgreSQL has too few columns for all scores: evaluate fewer policies at a time, or "
+            "read files of the log by DuckDB"
+        )
+    read = layered(source.relation, layers)
     names = [f"dpb_r{j}" for j in range(rules.numbers)]
     packed = packing([*(f"{name} + {HALF}" for name in names), "1"], [HALF] * len(names) + [0], rules.radices)
     several = rules.rows_per_user is not None and rules.rows_per_user > 1
