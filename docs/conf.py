@@ -56,6 +56,8 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits._config.Registry"),
     ("py:class", "dpbandits.tables.owners.Owners"),
+    ("py:class", "dpbandits.central.logged.contexts.RowsCounted"),
+    ("py:class", "dpbandits.central.logged.plan.SumsPlan"),
     ("py:class", "dpbandits.central.logged.source_log.SourceLog"),
     ("py:class", "dpbandits.export.lookups.Lookups"),
     ("py:class", "dpbandits.service.clock.Clock"),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dpbandits._memory import DoesNotFit
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import LittleVariance
 from dpbandits.models.features.eigen import EigenFeatures
@@ -160,3 +161,13 @@ def test_what_the_features_leave_out_is_known_cell_by_cell():
 def test_few_eigenfunctions_of_a_rough_kernel_say_what_they_hold():
     with pytest.warns(LittleVariance, match="eigenfunctions hold"):
         EigenFeatures(kernel=Matern(nu=0.5, lengthscale=0.1), measures=(UNIT, BETA), largest=10)
+
+
+def test_eigenfunctions_that_do_not_fit_into_memory_are_refused_before_they_are_computed():
+    """A hundred unlike arms and 512 cells of contexts give 51,200 x 16,645 eigenfunctions."""
+    contexts = CellMeasure.product(*[CellMeasure.uniform(low=0, high=1, cells=8)] * 3)
+    kernel = Indicator(correlation=0.05, columns=(0,)) * SquaredExponential(
+        lengthscale=0.3, columns=(1, 2, 3)
+    )
+    with pytest.raises(DoesNotFit, match="needs about 61"):
+        EigenFeatures(kernel=kernel, measures=(CellMeasure.finite(np.arange(100.0)), contexts))
