@@ -24,7 +24,7 @@ Rounding rows first moves q by at most one of the U steps, against the mean of u
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -50,16 +50,6 @@ LEAST = 2.0**-100
 
 _AT_ONCE = 1 << 14
 """Number of rows whose predictions are in memory at the same time."""
-
-
-class Scores(Protocol):
-    """Published expected rewards of arms."""
-
-    def means(self, people: FloatArray) -> FloatArray:
-        """Return expected rewards (n, K) for encoded contexts (n, d)."""
-
-    def best_of(self, mean: FloatArray, /) -> IntArray:
-        """Return the best arms (n,) from expected rewards (n, K)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
