@@ -68,10 +68,10 @@ _DENSEST = 1e11
 """Largest product of the density of even draws and the largest distance of a reward, in bounds."""
 
 LANES = 8
-"""Most tables that DuckDB groups by at a time.
+"""Most tables that DuckDB and PostgreSQL group by at a time.
 
-It reserves about 4 MB for each of them and each thread. With more tables, each lane has several: a row stands
-in a lane once for each of its tables.
+DuckDB reserves about 4 MB for each of them and each thread, and PostgreSQL's time grows faster than their
+number. With more tables, each lane has several: a row stands in a lane once for each of its tables.
 """
 
 
@@ -423,12 +423,12 @@ def _grouped(engine: SqlEngine, plan: SumsPlan, rows: str) -> str:
     if plan.caps:  # there is one table
         cap = engine.entry.format(engine.array.format(",".join(map(str, plan.caps)), "bigint"), entries[0])
         added = f"least(greatest(dpb_y, -({cap})), {cap})"
-    # Other engines than DuckDB have one lane a table.
-    width = -(-len(entries) // LANES) if engine.dialect == "duckdb" else 1
+    # Spark has one lane a table.
+    width = 1 if engine.dialect == "spark" else -(-len(entries) // LANES)
     entries += ["NULL"] * (-len(entries) % width)
     lanes = [", ".join(entries[first : first + width]) for first in range(0, len(entries), width)]
     places = [f"dpb_e{number}" for number in range(len(lanes))]
-    placing = "{} AS {}" if width == 1 else "unnest([{}]) AS {}"
+    placing = "{} AS {}" if width == 1 else "unnest(ARRAY[{}]) AS {}"
     placed = ", ".join(map(placing.format, lanes, places))
     place = f"coalesce({', '.join(places)})"
     return (
