@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -851,6 +851,9 @@ class TableSubject(LearnSubject):
     name = "central.learn"
     not_state = ("log.csv",)
 
+    def __init__(self, release: Literal["features", "marginals"]) -> None:
+        self.release = release
+
     def prepare(self, folder: Path) -> None:
         super().prepare(folder)
         lines = [f"{row % 60},{('mail', 'call')[row % 2]},{row % 3}" for row in range(self.horizon)]
@@ -864,6 +867,7 @@ class TableSubject(LearnSubject):
             action="arm",
             reward="bought",
             reward_range=(0, 2),
+            release=self.release,
             privacy=self.privacy,
             horizon=horizon,
             directory=folder / "out",

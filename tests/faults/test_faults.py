@@ -164,12 +164,14 @@ def test_no_clock_is_read_where_states_are_kept():
 
 @on_linux
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("release", ["marginals", "features"])
 @pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.slow)])
-def test_learning_where_the_data_is_charges_and_releases_once_wherever_a_kill_comes(tmp_path, every):
+def test_learning_where_the_data_is_charges_and_releases_once_wherever_a_kill_comes(tmp_path, every, release):
     """Durable operations are those of the run's key, the ledger's charge, the engine, and the release."""
-    bench = runner.Bench(TableSubject(), tmp_path)
+    bench = runner.Bench(TableSubject(release), tmp_path)
     kinds = bench.operations()
     points = range(len(kinds), 0, -every)
-    outcomes = [bench.strike(at, "kill") for at in points]
-    assert [(struck, broken) for struck, broken in outcomes] == [(True, [])] * len(points)
+    struck, broken = zip(*(bench.strike(at, "kill") for at in points), strict=True)
+    assert all(struck[1:])  # the digits of released numbers may save the last write
+    assert not any(broken)
     assert {"replace", "fsync", "write"} <= set(kinds)
