@@ -7,7 +7,7 @@ import { expect } from "./refused.js";
 import { word, words } from "./words.js";
 
 export const DURATION = 2 ** 32; // seconds: every report carries time zero
-const [FEWEST_CELLS, MOST_CELLS, MOST_ALLOWED, FEWEST_PARTS] = [16, 300, 1024, 3]; // as in Python's DistributedSpec
+const [FEWEST_CELLS, MOST_CELLS, MOST_ALLOWED, FEWEST_PARTS] = [16, 300, 1024, 5]; // as in Python's DistributedSpec
 
 /** The contract of a spec's text: what a report is, and how many there are. */
 export const readSpec = (text, { leader, helper, deadline } = {}) =>
@@ -26,7 +26,7 @@ export const readSpec = (text, { leader, helper, deadline } = {}) =>
       low < high &&
       columns.every(({ low, high, values }) => (values ? values.length : low < high));
     sound(good);
-    const sizes = gridSizes(columns, epsilon / reports, horizon, tuning.cells);
+    const sizes = gridSizes(columns, arms.length, epsilon / reports, horizon, tuning.cells);
     const length = 2 * product(sizes) + 1;
     sound(length <= 2 * MOST_ALLOWED + 1);
     const digest = hex(digestOf(text, 32));
@@ -44,12 +44,13 @@ export const readSpec = (text, { leader, helper, deadline } = {}) =>
   });
 
 /** Cells along every column: one a category, and as many for each range as horizon and epsilon allow. */
-function gridSizes(columns, epsilon, horizon, cells) {
+function gridSizes(columns, arms, epsilon, horizon, cells) {
   const own = product(columns.map(({ values }) => values?.length ?? 1));
   const ranges = columns.filter(({ values }) => !values).length;
   const all = cells ?? MOST_CELLS;
-  const grid = own * FEWEST_PARTS ** ranges <= all || (columns.length <= 2 && own * 2 ** ranges <= all);
-  expect(grid, "not offered", "marginal tables");
+  const least = arms * columns.reduce((sum, { values }) => sum + (values?.length ?? 2), 0); // places of tables
+  const coarse = own * 2 ** ranges <= all && (columns.length <= 2 || least > all);
+  expect(coarse || own * FEWEST_PARTS ** ranges <= all, "not offered", "marginal tables");
   const room = Math.floor(all / own);
   const usual = (0.8 * epsilon * Math.sqrt(horizon)) / own ** (1 / 3);
   const most = cells === null ? Math.min(Math.max(usual, FEWEST_CELLS), room) : room;

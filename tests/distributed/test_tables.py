@@ -149,10 +149,13 @@ def test_thirty_columns_are_accepted_and_sizes_that_do_not_fit_are_refused_in_nu
             spec_of(many, arms=range(arms), tuning=tuning).statement()
 
 
-def test_one_table_or_many_follows_from_the_columns_alone():
-    for columns, tables in ((2, False), (5, False), (6, True)):
+def test_one_table_or_many_follows_from_the_columns_and_arms():
+    for columns, tables in ((1, False), (3, False), (4, True)):
         schema = dpb.Schema(**{f"c{j}": dpb.Range(0, 1) for j in range(columns)})
         assert (spec_of(schema).effects is not None) == tables
+    kinds = dpb.Schema(a=dpb.Range(0, 1), b=dpb.Range(0, 1), c=dpb.Categories(range(60)))
+    assert spec_of(kinds, arms=range(4)).effects is not None
+    assert spec_of(kinds, arms=range(5)).grid.sizes == (2, 2, 60)  # tables do not fit
 
 
 @pytest.mark.numerics

@@ -106,6 +106,7 @@ def specs() -> list[DistributedSpec]:
         {"x": dpb.Range(0, 1), "y": dpb.Range(-5, 3), "c": dpb.Categories(["a", "b", "c", "d"])},
         {f"x{j}": dpb.Range(0, 1) for j in range(5)},
         {"c": dpb.Categories(["a", "b"]), "d": dpb.Categories([True, False])},
+        {"x": dpb.Range(0, 1), "y": dpb.Range(0, 1), "c": dpb.Categories(range(15))},
     )
     return [
         DistributedSpec(

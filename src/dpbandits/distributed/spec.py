@@ -59,8 +59,10 @@ FEWEST_CELLS, MOST_CELLS = 16, 300
 With 256 cells a device's proof takes about 26 ms in a browser. Marginal tables have at most `MOST_CELLS`
 places: arms times the cells of all tables of a version."""
 
-FEWEST_PARTS = 3
-"""Number of parts of a range below which marginal tables take the place of a grid."""
+FEWEST_PARTS = 5
+"""Number of parts of a range below which marginal tables take the place of a grid, if they fit.
+
+Source: `reproduction.tuning.distributed --columns`. With four ranges or more, tables have less regret."""
 
 CELLS_PER_ROOT, CATEGORY_POWER = 0.8, 1 / 3
 """Constants c and p: the ranges together have c n^.5 / m^p cells for n reports at epsilon 1, by default.
@@ -214,9 +216,10 @@ class DistributedSpec(Configured):
             InvalidParameter: The tables need more places than there may be.
         """
         (own, n_ranges), codes, dim = self._own, self.contexts.codes, self.contexts.domain.dim
-        if own * FEWEST_PARTS**n_ranges <= self._most or (dim <= 2 and own * 2**n_ranges <= self._most):
-            return None
         least = self.n_arms * (sum(codes.values()) + min(BIN_CHOICES) * n_ranges)
+        coarse = own * 2**n_ranges <= self._most and (dim <= 2 or least > self._most)
+        if coarse or own * FEWEST_PARTS**n_ranges <= self._most:
+            return None
         if least > self._most:
             raise InvalidParameter(
                 f"contexts, arms: {dim} columns and {self.n_arms} arms need {least} places of marginal "
