@@ -12,7 +12,8 @@ The engine returns one row of integers for each entry that is not empty, and not
 and products that could overflow or underflow are replaced first, by what NumPy's rule makes of them. So no
 row makes the statement fail: whether a query fails would be a bit about a row.
 
-The text of the statement holds public numbers, and a secret of the order on which no promise rests.
+The text of the statement holds public numbers, and a secret of the order on which no promise rests. The time
+that it takes depends on how many users have more than k rows: whoever sees it is trusted, as the engine is.
 """
 
 import math
