@@ -1,5 +1,6 @@
 """A person with several rows: a public number of them is covered together, and the others are left out."""
 
+from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dpbandits import MemoryLedger, Range, RowDP, Schema
+from dpbandits import MemoryLedger, Range, RowDP, Schema, memory_limit, set_memory_limit
 from dpbandits.cli.outsourced import app
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, PublishedRows, SecretDirectory
 from flat import curator_with
+from service.databases import fresh
 
 SCHEMA = Schema(age=Range(18, 90), dose=Range(0, 5))
 ROWS = 40
@@ -223,3 +225,113 @@ def test_options_name_the_person_too(tmp_path):
     done = call("curate", tmp_path / "t.csv", *words, "--rows-per-user", 2, "--user", "person")
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert PublishedRows.load(tmp_path / "out").n == 16
+
+
+# -- databases -----------------------------------------------------------------------------------------
+
+
+def in_database(kind, folder, columns):
+    """Store a table of texts as `people`, and return its address. Another table has the rows reversed."""
+    names, rows = list(columns), list(zip(*(map(str, own) for own in columns.values()), strict=True))
+    if kind == "duckdb":
+        address, connect = f"duckdb:///{folder}/t.db?table=", pytest.importorskip("duckdb").connect
+        connection = connect(str(folder / "t.db"))
+    else:
+        address = fresh(kind)
+        connection = pytest.importorskip("psycopg").connect(address, autocommit=True)
+        address += "&table="
+    mark = "?" if kind == "duckdb" else "%s"
+    with connection:
+        for name, listed in (("people", rows), ("reversed", rows[::-1])):
+            connection.execute(f"CREATE TABLE {name} ({', '.join(f'{one} text' for one in names)})")
+            connection.cursor().executemany(
+                f"INSERT INTO {name} VALUES ({', '.join([mark] * len(names))})",  # noqa: S608 - test data
+                listed,
+            )
+    return address
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "debian"])
+def test_a_database_has_the_rows_of_the_same_table_in_any_order(tmp_path, kind):
+    held = table()
+    held["age"] = [
+        "30",
+        "NA",
+        "1e999",
+        "4_0",
+        "fourty",
+        "",
+        "0x1e",
+        *map(str, range(18, 18 + len(held["age"]) - 7)),
+    ]
+    address, secret = in_database(kind, tmp_path, held), tmp_path / "secret"
+    came = []
+    options = {"objective": lambda own: came.append(own) or 0.5, "ids": "id", "secret": secret}
+    first = curator(address + "people", **options)
+    unreadable = first.unsafe_unreadable
+    second = curator(address + "reversed", **options)  # the unfinished release has the same table
+    assert second.release_id == first.release_id
+    assert second.unsafe_unreadable == unreadable
+    published = second.publish()
+    assert published.n == 24
+    for row in range(published.n):
+        second.answer(row)
+    owner = dict(zip(held["id"], held["person"], strict=True))
+    assert sorted(Counter(owner[one] for one in came).values()) == [3] * 8
+    # The rows that are kept are no longer the first of the table, nor those with the least cells.
+    assert sorted(came) != sorted(f"r{i}" for i in range(24))
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "debian"])
+def test_every_row_of_a_database_has_its_own_answer(tmp_path, kind):
+    held = {"age": [20, 30, 40, 50, 50], "dose": [1, 2, 3, 4, 4], "effect": [0.1, 0.2, 0.3, 0.4, 0.5]}
+    address = in_database(kind, tmp_path, held)
+    privacy = RowDP(epsilon=1e5, distance=1.0)
+    for name in ("people", "reversed"):
+        found = Curator(address + name, contexts=SCHEMA, privacy=privacy, objective="effect")
+        ages = SCHEMA.columns["age"]
+        points = found.publish().inputs[:, 0] / found.publish().half_width / 2 + 0.5
+        read = sorted(
+            (round(ages.low + point * (ages.high - ages.low)), found.answer(row))
+            for row, point in enumerate(points)
+        )
+        assert read == [(20, 0.1), (30, 0.2), (40, 0.3), (50, 0.4), (50, 0.5)]
+
+
+def test_files_and_globs_are_tables_of_a_curator(tmp_path):
+    held = table()
+    for number, at in enumerate((slice(0, 20), slice(20, None))):
+        lines = zip(*(list(own[at]) for own in held.values()), strict=True)
+        text = [",".join(held), *(",".join(map(str, line)) for line in lines)]
+        (tmp_path / f"t{number}.csv").write_text("\n".join(text) + "\n")
+    found = curator(str(tmp_path / "t*.csv"))
+    assert sorted(found.answer(row) for row in range(found.publish().n)) == sorted(np.arange(24) / 100)
+
+
+def test_a_database_needs_ids_or_answers_and_fits_into_memory(tmp_path):
+    with pytest.importorskip("duckdb").connect(str(tmp_path / "t.db")) as made:
+        made.execute("CREATE TABLE people AS SELECT 20 AS age, 1 AS dose, range AS id FROM range(300000)")
+    address = f"duckdb:///{tmp_path}/t.db?table="
+    given = {"contexts": SCHEMA, "privacy": RowDP(epsilon=1.0, distance=1.0), "objective": lambda _: 0.5}
+    with pytest.raises(InvalidParameter, match="rows of a database have no places: pass ids="):
+        Curator(address + "people", **given)
+    before = memory_limit()
+    set_memory_limit(1 << 25)  # 8 copies of 2 coordinates of 8 bytes
+    try:
+        with pytest.raises(InvalidData, match="the table has 300000 rows, and at most 262144 fit"):
+            Curator(address + "people", ids="id", **given)
+    finally:
+        set_memory_limit(before)
+    with pytest.raises(DataUnavailable, match="no table or view of this name"):
+        Curator(address + "none", ids="id", **given)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "debian"])
+def test_curate_reads_a_database(tmp_path, kind):
+    address = in_database(kind, tmp_path, table())
+    (tmp_path / "t.toml").write_text(
+        DESCRIBED.replace("t.csv", address.replace(str(tmp_path) + "/", "") + "people")
+    )
+    done = call("curate", tmp_path / "t.toml", "--out", tmp_path / "out", "--secret", tmp_path / "secret")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert PublishedRows.load(tmp_path / "out").n == 24

@@ -13,6 +13,8 @@ from dpbandits.errors import DataUnavailable, DPBanditsError, InvalidData, Inval
 from dpbandits.tables import Categories, DateRange, Ordered, Range
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.sketch import read_sample, sketched
+from dpbandits.tables.warehouse.source import without_password
+from service.databases import fresh
 
 PUBLIC = [
     "person,age,region,seen,size,vip,note,wage,one",
@@ -184,3 +186,54 @@ def test_columns_that_are_no_actions_are_refused(tmp_path, actions, says):
     done = call("schema", written(tmp_path), "--public-sample", 33, "--actions", actions)
     assert done.exit_code != 0
     assert says in done.output + str(done.exception)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "debian"])
+def test_a_table_of_a_database_is_public_as_a_whole(tmp_path, kind):
+    types = "age integer, region text, seen date, vip boolean, wage numeric(6, 2)"
+    rows = [
+        f"({31 + i % 28}, '{'north' if i % 2 else 'NA'}', DATE '2024-05-0{1 + i % 9}', {i % 3 == 0}, {i}.25)"
+        for i in range(33)
+    ]
+    if kind == "duckdb":
+        address = f"duckdb:///{tmp_path}/t.db?table=people"
+        connection = pytest.importorskip("duckdb").connect(str(tmp_path / "t.db"))
+    else:
+        address = fresh(kind)
+        connection = pytest.importorskip("psycopg").connect(address, autocommit=True)
+        address += "&table=people"
+    with connection:
+        connection.execute(f"CREATE TABLE people ({types})")
+        connection.execute(f"INSERT INTO people VALUES {', '.join(rows)}")  # noqa: S608 - test data
+        if kind == "debian":  # dates that Python lacks
+            connection.execute("UPDATE people SET seen = 'infinity' WHERE age = 31")
+    done = call("schema", address, "--public-sample", 32)
+    assert "more than 32 rows, and a database has no first rows" in str(done.exception)
+    out = tmp_path / "folder" / "people.toml"
+    out.parent.mkdir()
+    done = call("schema", address, "--public-sample", 40, "--out", out)
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    described = DescribedTable.from_toml(out)
+    assert described.schema.columns["age"] == Range(30, 60, clip=True)
+    assert described.schema.columns["region"].values == ("north", "unknown")
+    assert described.schema.columns["vip"] == Categories([False, True])
+    assert described.schema.columns["wage"] == Range(0, 40, clip=True)
+    if kind == "duckdb":
+        assert described.schema.columns["seen"] == DateRange("2024-05-01", "2024-05-09", clip=True)
+        assert Path(described.path.removeprefix("duckdb:///")).resolve() == tmp_path / "t.db?table=people"
+    else:
+        assert described.path == address
+    assert len(described.read(lenient=True)["age"]) == 33
+
+
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("postgresql://me:pa:ss@w@host:5/shop?table=a@b:c", "postgresql://me@host:5/shop?table=a@b:c"),
+        ("postgresql:///shop?sslp%61ssword=x&table=t&password=y", "postgresql:///shop?table=t"),
+        ("postgresql://host/a:b@c?table=t", "postgresql://host/a:b@c?table=t"),
+        ("duckdb:////lake/shop.db?table=t", "duckdb:////lake/shop.db?table=t"),
+    ],
+)
+def test_an_address_is_written_without_passwords(address, written):
+    assert without_password(address) == written

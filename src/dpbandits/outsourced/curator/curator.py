@@ -95,7 +95,10 @@ class Curator(Held):
     """Owner of a table: publishes the rows with noise, and answers for them.
 
     Args:
-        table: Data frame (pandas, polars, pyarrow) or mapping of columns.
+        table: Data frame (pandas, polars, pyarrow), mapping of columns, path or glob of files,
+            "duckdb:///FILE?table=NAME", "postgresql://USER@HOST/DATABASE?table=NAME", or an Ibis table of
+            DuckDB or PostgreSQL. The rows of a database are sorted by their cells and ids, and it needs
+            `ids` or a column of answers.
         contexts: Columns to publish, all `Range`s with public bounds.
         privacy: Privacy definition for one row's position; its distance is in public coordinates.
         objective: Source of answers: the name of a column, a function of the row's own id, or a `Command`.
@@ -113,7 +116,8 @@ class Curator(Held):
         tuning: Settings that are rarely needed: the noise on rows, and the time of answers.
 
     Raises:
-        InvalidData: the table lacks a column, or has fewer than two rows.
+        InvalidData: the table lacks a column, has fewer than two rows, or more than fit into memory.
+        DataUnavailable: the table cannot be read.
         InvalidParameter: an argument has another type, or the arguments do not fit together.
         ProtocolError: the secret directory has a finished release (see `Curator.open`), or a release of
             another table or with other parameters, or other users may read the directory.

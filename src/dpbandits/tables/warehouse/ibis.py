@@ -7,7 +7,7 @@ nor chained here.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from dpbandits._progress import watched
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.sql.dialects import Dialect
-from dpbandits.tables.warehouse.postgres import short_texts
+from dpbandits.tables.warehouse.postgres import batches_of, short_texts
 
 __all__ = ["IbisSource"]
 
 R = TypeVar("R")
+
+_FAILED = "the statement failed in the backend of Ibis, whose message is not shown"
 
 _DIALECTS: dict[str, Dialect] = {"duckdb": "duckdb", "postgres": "postgres", "pyspark": "spark"}
 """Dialects of SQL, by the name of a backend."""
@@ -92,13 +94,40 @@ class IbisSource:
             DataUnavailable: The backend failed. The message has no cell of the table.
             InvalidData: The result has a cell that is no integer of 64 bits.
         """
-        failed = DataUnavailable("the statement failed in the backend of Ibis, whose message is not shown")
         with watched(told or "", total=1, shown=told is not None):
-            names, rows = _told(failed, lambda: self._rows(sql))
+            names, rows = _told(DataUnavailable(_FAILED), lambda: self._rows(sql))
         if not all(type(cell) is int for row in rows for cell in row):
             raise InvalidData("the result of a statement has a cell that is no integer")
         found = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
         return dict(zip(names, found.T, strict=True))
+
+    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+        """Yield the result of one SELECT statement as record batches of pyarrow with at most `rows` rows.
+
+        Raises:
+            DataUnavailable: The backend failed. The message has no cell of the table.
+            InvalidParameter: The backend is PySpark.
+        """
+        if self.dialect == "spark":
+            raise InvalidParameter(
+                "rows of Spark are added up, not fetched: write the table to Parquet, and pass the path"
+            )
+        found = self._streamed(sql, rows)
+        while (batch := _told(DataUnavailable(_FAILED), lambda: next(found, None))) is not None:
+            yield batch
+
+    def _streamed(self, sql: str, rows: int) -> Iterator[Any]:
+        if self.dialect == "postgres":  # a cursor in the server, so that not all rows come at once
+            from psycopg import Rollback
+
+            with self._backend.con.transaction():
+                self._backend.con.execute("SET LOCAL DateStyle = 'ISO'")
+                with self._backend.con.cursor("dpb_rows") as cursor:
+                    cursor.execute(sql)
+                    yield from batches_of(cursor, rows)
+                raise Rollback  # a transaction that the caller has begun keeps its settings
+        else:
+            yield from batches_of(self._backend.raw_sql(sql), rows)
 
     def _rows(self, sql: str) -> tuple[list[str], list[Any]]:
         """Return the names and the rows of a statement's result."""

@@ -5,7 +5,7 @@ from PGPASSWORD or a password file, as in every PostgreSQL client. It is never p
 messages may repeat cells. They are neither shown, logged nor chained.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, Self, TypeVar
@@ -19,7 +19,7 @@ from dpbandits._progress import watched
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.sql.cells import kind_of_type
 
-__all__ = ["PostgresSource", "short_texts"]
+__all__ = ["PostgresSource", "batches_of", "short_texts"]
 
 R = TypeVar("R")
 
@@ -31,6 +31,8 @@ LONGEST_TEXT = 1 << 16
 
 A text may have 1 GB, of which a statement takes several copies, and then fails.
 """
+
+_FAILED = "the statement failed in the database, whose message is not shown as it may repeat cells"
 
 _UNREAD = "repeat('?', 5000)"
 """Text that stands for a longer one: it is no number, no id, no date, no category, and not missing."""
@@ -81,6 +83,7 @@ class PostgresSource:
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         kilobytes = max(64, (MEMORY if memory is None else memory) >> 10)
         self._settings = {"work_mem": f"{kilobytes}kB", "jit": "off", "standard_conforming_strings": "on"}
+        self._settings |= {"TimeZone": "UTC", "DateStyle": "ISO"}
         if threads is not None:
             self._settings["max_parallel_workers_per_gather"] = str(threads - 1)
 
@@ -121,21 +124,39 @@ class PostgresSource:
             DataUnavailable: PostgreSQL failed. The message has no cell of the table.
             InvalidData: The result has a cell that is no integer of 64 bits.
         """
-        failed = "the statement failed in the database, whose message is not shown as it may repeat cells"
         with watched(told or "", total=1, shown=told is not None):
-            names, rows = _told(failed, lambda: self._rows(sql))
+            names, rows = _told(_FAILED, lambda: self._rows(sql))
         if not all(type(cell) is int for row in rows for cell in row):
             raise InvalidData("the result of a statement has a cell that is no integer")
         found = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
         return dict(zip(names, found.T, strict=True))
 
+    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+        """Yield the result of one SELECT statement as record batches of pyarrow with at most `rows` rows.
+
+        Raises:
+            DataUnavailable: PostgreSQL failed. The message has no cell of the table.
+        """
+        found = self._streamed(sql, rows)
+        while (batch := _told(_FAILED, lambda: next(found, None))) is not None:
+            yield batch
+
+    def _streamed(self, sql: str, rows: int) -> Iterator[Any]:
+        with self._connection.transaction(), self._connection.cursor("dpb_rows") as cursor:
+            self._limit()
+            cursor.execute(sql, binary=True)
+            yield from batches_of(cursor, rows)
+
     def _rows(self, sql: str, given: Sequence[str] | None = None) -> tuple[list[str], list[Any]]:
         """Return the names and the rows of a statement's result, in a transaction of its own."""
         with self._connection.transaction():
-            for name, value in self._settings.items():
-                self._connection.execute(f"SET LOCAL {name} = '{value}'")
+            self._limit()
             cursor = self._connection.execute(sql, given, binary=True)
             return [column.name for column in cursor.description], cursor.fetchall()
+
+    def _limit(self) -> None:
+        for name, value in self._settings.items():
+            self._connection.execute(f"SET LOCAL {name} = '{value}'")
 
 
 def short_texts(table: str, types: Mapping[str, str]) -> str:
@@ -161,6 +182,15 @@ def short_texts(table: str, types: Mapping[str, str]) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def batches_of(cursor: Any, rows: int) -> Iterator[Any]:
+    """Yield the rows of a cursor of DB-API as record batches of pyarrow with at most `rows` rows."""
+    import pyarrow as pa
+
+    names = [column[0] for column in cursor.description]
+    while found := cursor.fetchmany(rows):
+        yield pa.record_batch([pa.array(column) for column in zip(*found, strict=True)], names=names)
 
 
 def _told(message: str, run: Callable[[], R]) -> R:

@@ -1,5 +1,7 @@
 """`Source`: a table and the engine that reads it; `source_of` opens one."""
 
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike, fspath
 from typing import Any, Protocol, Self
@@ -14,7 +16,10 @@ from dpbandits.tables.warehouse.duck import DuckSource
 from dpbandits.tables.warehouse.ibis import IbisSource
 from dpbandits.tables.warehouse.postgres import PostgresSource
 
-__all__ = ["Source", "source_of"]
+__all__ = ["DUCKDB", "Source", "is_database", "source_of", "without_password"]
+
+DUCKDB = "duckdb:///"
+"""First characters of the address of a table in DuckDB."""
 
 
 class Source(Protocol):
@@ -52,6 +57,17 @@ class Source(Protocol):
             InvalidData: The result has a column that is not of integers, or a NULL.
         """
 
+    def batches(self, sql: str, rows: int) -> Iterator[Any]:
+        """Yield the result of one SELECT statement as record batches of pyarrow with at most `rows` rows.
+
+        Args:
+            sql: The statement. Its columns are texts and numbers, and no row may make it fail.
+            rows: Largest number of rows of a batch.
+
+        Raises:
+            DataUnavailable: The engine failed. The message has no cell, whatever the engine said.
+        """
+
     def __enter__(self) -> Self:
         """Return the source."""
 
@@ -60,6 +76,22 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close the connection and remove temporary files."""
+
+
+def is_database(where: object) -> bool:
+    """Return True for the address of a database and for an Ibis table, of which the order of rows is free."""
+    return IbisSource.has(where) or (isinstance(where, str) and "://" in where)
+
+
+def without_password(address: str) -> str:
+    """Return the address of a table in a database without the passwords in it.
+
+    >>> without_password("postgresql://me:secret@host/shop?sslpassword=secret&table=log")
+    'postgresql://me@host/shop?table=log'
+    """
+    head, sign, query = address.partition("?")
+    options = (one for one in query.split("&") if "password" not in unquote(one.partition("=")[0]))
+    return re.sub("(?<=://)([^/:@]*):[^/]*@", r"\1@", head) + sign + "&".join(options)
 
 
 def source_of(where: object, *, memory: int | None = None, threads: int | None = None) -> Source:
