@@ -2980,8 +2980,8 @@ MUTATIONS = (
         "curate: rows without an id are released, as many as a person brings",
         (
             "outsourced/scaling.py",
-            "kept = first_rows(owners.numbers, rows_per_user)",
-            "kept = first_rows(owners.numbers, rows_per_user) | ~owners.named",
+            "kept = kept[first_rows(owners.numbers[kept], rows_per_user)]",
+            "kept = kept[first_rows(owners.numbers[kept], rows_per_user) | ~owners.named[kept]]",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_curator_releases_every_other_row_as_before",
     ),
@@ -3873,8 +3873,18 @@ MUTATIONS = (
         "curate: rows of a person beyond those that the noise covers are released",
         (
             "outsourced/scaling.py",
-            "kept = first_rows(owners.numbers, rows_per_user)",
-            "kept = owners.named",
+            "kept = kept[first_rows(owners.numbers[kept], rows_per_user)]",
+            "kept = kept[owners.named[kept]]",
+        ),
+        tests="tests/outsourced/test_rows_of_a_person.py",
+    ),
+    _bug(
+        "rows in a database's order",
+        "curate: which rows of a person count depends on where the database keeps other people's rows",
+        (
+            "outsourced/scaling.py",
+            "_sorted(points, found, own) if unordered",
+            "np.arange(len(points)) if unordered",
         ),
         tests="tests/outsourced/test_rows_of_a_person.py",
     ),
