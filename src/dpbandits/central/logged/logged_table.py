@@ -525,7 +525,7 @@ class LoggedTable:
     def unsafe_left_out(
         self, privacy: JointDP, *, horizon: int, bound: float | None = None
     ) -> dict[str, int]:
-        """Return raw numbers of rows that will contribute zero; see `Shard.unsafe_rehearse`.
+        """Return raw numbers of rows that will contribute zero.
 
         Of a user's rows beyond the limit, the unreadable ones and the readable ones are not told apart.
         """

@@ -293,27 +293,13 @@ class Shard:
         for start in range(0, len(counted), ROWS_AT_ONCE):
             part = counted[start : start + ROWS_AT_ONCE]
             grown = grown.with_rows(*self.rules.entries(cells[part], values[part]))
-        left_out = self._left_out + _left_out(kept, readable)
+        left_out = self._left_out + np.array([(kept & ~readable).sum(), (~kept).sum()])
         # users first: an interruption may then lose rows, but never lets a user have more of them
         if self.rules.user_ids:
             self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
 
-    def unsafe_rehearse(
-        self,
-        contexts: ArrayLike,
-        actions: ArrayLike,
-        rewards: ArrayLike,
-        *,
-        propensities: ArrayLike | None = None,
-        users: Sequence[object] | Owners | None = None,
-    ) -> dict[str, int]:
-        """Return the numbers of rows that a first `learn` would leave out, or raise its errors."""
-        cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
-        kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
-        return _named(_left_out(kept, readable))
-
-    def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
+    def _kept(self, owners: Owners, count: int, *, had: IntArray) -> BoolArray:
         """Return a mask (n,) of rows that count, given the numbers of rows that their users had before."""
         kept = np.ones(count, dtype=np.bool_)
         if self.rules.user_ids:
@@ -324,7 +310,8 @@ class Shard:
     @property
     def unsafe_left_out(self) -> dict[str, int]:
         """Numbers of rows that were unreadable and contributed zero, or were dropped. They are raw data."""
-        return _named(self._left_out)
+        unreadable, surplus = self._left_out.tolist()
+        return {"unreadable": unreadable, "surplus": surplus}
 
     def merge(self, other: "Shard") -> None:
         """Add another shard of the same `ExploreThenCommit`.
@@ -421,12 +408,3 @@ class Shard:
                 "user_ids=False), which makes the bound on rows per user an unchecked assumption"
             )
         return Owners.of(users, count=count)
-
-
-def _left_out(kept: BoolArray, readable: BoolArray) -> IntArray:
-    return np.array([(kept & ~readable).sum(), (~kept).sum()], dtype=np.int64)
-
-
-def _named(left_out: IntArray) -> dict[str, int]:
-    unreadable, surplus = left_out.tolist()
-    return {"unreadable": unreadable, "surplus": surplus}
