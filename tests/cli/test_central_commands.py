@@ -631,7 +631,7 @@ def test_what_a_toml_file_says_is_said_once_and_what_it_lacks_is_asked_for(table
     assert not (tables / "policy").exists()
 
 
-def test_without_delta_marginal_tables_are_published_under_a_pure_promise(tables):
+def test_without_delta_marginal_tables_are_published_under_a_pure_promise(tables, monkeypatch):
     (tables / "log.toml").write_text(DESCRIBED.replace("delta = 1e-7", "delta = 0"))
     done = call("learn", tables / "log.toml", "--out", tables / "policy")
     assert done.exit_code == 0, done.output
@@ -644,6 +644,8 @@ def test_without_delta_marginal_tables_are_published_under_a_pure_promise(tables
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["action"] for row in rows} <= {"0", "1", "2"}
     assert all(float(row["sd:1"]) > 0.0 for row in rows)
+    monkeypatch.setattr("dpbandits.cli.central.LINES", 1)  # people are predicted in parts
+    assert call("predict", tables / "policy", tables / "new.csv", "--every-action").stdout == done.stdout
     done = call("evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "50")
     assert done.exit_code == 0, done.output
     refused = learn(tables, "--release", "marginals", out="other")

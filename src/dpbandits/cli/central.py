@@ -64,7 +64,7 @@ Threads = Annotated[int | None, Option(min=1, help="With --table: threads of the
 _NO_ARM = ("none", "None", "NONE")
 """Texts in the action column that mean no arm, if the arms are read from the table."""
 
-_LINES = 1 << 16
+LINES = 1 << 16
 """Number of lines that `predict` formats and writes at a time."""
 
 Published = Annotated[Path, Argument(help="Folder written by `central learn`.")]
@@ -387,32 +387,35 @@ def predict(
     held = PublishedTable.load(policy)
     table = read_table_file(contexts, held.kinds, gaps=held.kinds, words=held.words)
     rows = [np.asarray(table[name]) for name in held.contexts]
-    mean, sd = held.function.predict(held.context_rows(table, clip=clip))
     shown, grid, outcomes = held.action_names, held.grid, None
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
-    # `best` is -1 for a row that cannot be read: index -1 is the empty name.
     if grid is None:
-        best, names = held.function.best_of(mean), _as_csv(np.array([*shown, ""], dtype=np.object_))
-        writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
+        names, header = _as_csv(np.array([*shown, ""], dtype=np.object_)), ["action", "mean", "sd"]
     else:
-        best, names = np.asarray(held.function.choose(held.context_rows(table, clip=clip))), _choices(grid)
+        names, header = _choices(grid), [*held.action_kinds, "mean", "sd", "value"]
         outcomes = cast("PublishedPosterior", held.function).reward_range
-        writer.writerow([*held.contexts, *held.action_kinds, "mean", "sd", "value", *extra])
     shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
     line = f"{shapes}%s{',%.6g' * (2 + (grid is not None) + len(extra))}\n"
-    for start in range(0, len(mean), _LINES):
-        at = slice(start, start + _LINES)
-        chosen = best[at]
-        places = np.arange(len(chosen)), chosen
-        numbers = [mean[at][places], sd[at][places]]
+    count = max(1, len(rows[0]))
+    # Without a menu a whole table may be refused, before the first line is written.
+    size = count if held.function.menu is None else LINES
+    for start in range(0, count, size):
+        at = slice(start, start + size)
+        people = held.context_rows({name: table[name][at] for name in held.contexts}, clip=clip)
+        mean, sd = held.function.predict(people)
+        chosen = held.function.best_of(mean) if grid is None else np.asarray(held.function.choose(people))
+        if not start:
+            writer.writerow([*held.contexts, *header, *extra])
+        places = np.arange(len(chosen)), chosen  # -1, the empty name, for a row that cannot be read
+        numbers = [mean[places], sd[places]]
         if grid is not None and outcomes is not None:
-            readable = np.isfinite(mean[at]).all(axis=1)
-            values = np.full(mean[at].shape, np.nan)
-            values[readable] = grid.ranked(mean[at][readable], outcomes)
+            readable = np.isfinite(mean).all(axis=1)
+            values = np.full(mean.shape, np.nan)
+            values[readable] = grid.ranked(mean[readable], outcomes)
             numbers.append(values[places])
         if every:
-            numbers += [part for pair in zip(mean[at].T, sd[at].T, strict=True) for part in pair]
+            numbers += [part for pair in zip(mean.T, sd.T, strict=True) for part in pair]
         cells = [own[at] if own.dtype.kind == "f" else _as_csv(own[at]) for own in rows]
         columns = [*cells, names[chosen], *numbers]
         written = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
