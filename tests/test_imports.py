@@ -256,11 +256,16 @@ def test_names_load_from_where_type_checkers_find_them(package: str) -> None:
     assert all(hasattr(module, name) for name in module.__all__)
 
 
-@pytest.mark.parametrize("first", ["planning.plan", "planning.planner", "comparing.files", "planning"])
-def test_plan_is_a_function_whatever_is_imported_before_it(first):
+def test_plan_is_a_function_whatever_is_imported_before_it() -> None:
     """A module of the same name replaced it after `from dpbandits.lab.planning import PrivacyPlan`."""
-    script = (
-        f"import dpbandits.lab.{first}; from dpbandits.lab.planning import PrivacyPlan, plan\n"
-        "import dpbandits as dpb; assert callable(plan) and dpb.lab.plan is plan is dpb.lab.planning.plan"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    runs("""
+import sys
+from importlib import import_module
+for first in ("planning.plan", "planning.planner", "comparing.files", "planning"):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dpbandits"]:
+        del sys.modules[name]
+    import_module(f"dpbandits.lab.{first}")
+    from dpbandits.lab.planning import PrivacyPlan, plan
+    import dpbandits as dpb
+    assert callable(plan) and dpb.lab.plan is plan is dpb.lab.planning.plan, first
+""")

@@ -165,6 +165,7 @@ def test_a_study_is_at_its_last_count_when_all_is_done(monkeypatch):
         yield moved
 
     monkeypatch.setattr(people_study, "watched", watching)
+    monkeypatch.setattr(type(table(1_000_000)), "supervised_ceiling", lambda *_: 0.5)  # fits ten models
     study = people_study.TableStudy(
         make_environment=table, epsilons=(1.0,), reps=2, noise="simulated", attack_trials=50
     )
