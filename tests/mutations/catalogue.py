@@ -2980,8 +2980,8 @@ MUTATIONS = (
         "curate: rows without an id are released, as many as a person brings",
         (
             "outsourced/scaling.py",
-            "kept = kept[first_rows(owners.numbers[kept], rows_per_user)]",
-            "kept = kept[first_rows(owners.numbers[kept], rows_per_user) | ~owners.named[kept]]",
+            "kept = kept[first_rows(numbers[kept], rows_per_user)]",
+            "kept = kept[first_rows(numbers[kept], rows_per_user) | ~owners.named[kept]]",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_curator_releases_every_other_row_as_before",
     ),
@@ -3873,7 +3873,7 @@ MUTATIONS = (
         "curate: rows of a person beyond those that the noise covers are released",
         (
             "outsourced/scaling.py",
-            "kept = kept[first_rows(owners.numbers[kept], rows_per_user)]",
+            "kept = kept[first_rows(numbers[kept], rows_per_user)]",
             "kept = kept[owners.named[kept]]",
         ),
         tests="tests/outsourced/test_rows_of_a_person.py",

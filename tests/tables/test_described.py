@@ -80,7 +80,7 @@ def test_rewards_without_a_range_are_true_and_false():
         ('reward = "paid"', 'reward = "offer"', "names a column twice"),
         ('reward = "paid"', 'reward = "age"', "reveal the outcome"),
         ('column = "person"', 'column = "offer"', "identifies users, so it cannot be a context"),
-        ("[log]", '[answers]\ncolumn = "x"\nids = "y"\n[log]', r"\[answers\] needs column or ids"),
+        ("[log]", "[answers]\n[log]", r"\[answers\] needs column or ids"),
         ("[log]", '[answers]\ncolumn = "age"\n[log]', "reveal the outcome"),
     ],
 )

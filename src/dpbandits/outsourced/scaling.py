@@ -168,8 +168,9 @@ class TableRows:
         shared with another row. Rows whose person has no id are left out.
 
         A database has no order of rows, and its own may depend on other people's rows. So the rows of a
-        database are sorted by their own cells: which of a person's rows are first depends on these rows
-        alone, and the same table is recognised when it is read again.
+        database are sorted, and the same table is recognised when it is read again. With `user`, the order is
+        that of the ids as texts, and rows without their own id are left out. Which of a person's rows count
+        then depends on no position or answer: otherwise a small move of one row could replace another.
 
         Raises:
             InvalidData: the table lacks a column, has fewer than two rows, or more than fit into memory.
@@ -181,6 +182,11 @@ class TableRows:
             raise InvalidParameter(
                 "rows of a database have no places: pass ids=, the name of the column of the rows' own ids, "
                 "or objective=, that of answers"
+            )
+        if unordered and user is not None and ids is None:
+            raise InvalidParameter(
+                "user= leaves rows out, and a database has no order of rows: pass ids=, the name of the "
+                "column of the rows' own ids, whose order says which rows of a person count"
             )
         if unordered or isinstance(table, str | PathLike):
             kinds: dict[str, type] = {name: column.kind for name, column in schema.columns.items()}
@@ -206,7 +212,10 @@ class TableRows:
         kept: IntArray = _sorted(points, found, own) if unordered else np.arange(len(points))
         if user is not None:
             owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
-            kept = kept[first_rows(owners.numbers[kept], rows_per_user)]
+            numbers = owners.numbers
+            if unordered and own is not None:
+                numbers = np.where([one is None for one in own], -1, numbers)
+            kept = kept[first_rows(numbers[kept], rows_per_user)]
         return cls(
             points=points[kept],
             answers=None if found is None else found[kept],
@@ -229,10 +238,9 @@ class TableRows:
 
 
 def _sorted(points: FloatArray, answers: FloatArray | None, ids: list[str | None] | None) -> IntArray:
-    """Return the order of the rows (n,) by a public number of their cells, then by the cells and ids.
+    """Return the order of the rows (n,) by their ids, and of rows without ids by a number of their cells.
 
-    The place of one row before another depends on the cells of these two rows alone. The number is a sum of
-    products modulo 2^64, so that a person's first rows are not those with the least cells.
+    The number is a sum of products modulo 2^64. Rows with the same number are sorted by their cells.
     """
     cells = points if answers is None else np.column_stack([points, answers])
     factors = (2 * np.arange(cells.shape[1], dtype=np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -241,9 +249,11 @@ def _sorted(points: FloatArray, answers: FloatArray | None, ids: list[str | None
     equal = np.diff(mixed[order]) == 0
     shared = np.append(equal, False) | np.append(False, equal)  # rows whose number others have, too
     rows = order[shared]
-    names = [] if ids is None else [np.array([ids[row] or "" for row in rows.tolist()], dtype=np.object_)]
-    order[shared] = rows[np.lexsort((*names, *cells[rows].T, mixed[rows]))]
-    return order
+    order[shared] = rows[np.lexsort((*cells[rows].T, mixed[rows]))]
+    if ids is None:
+        return order
+    names = np.array([ids[row] or "" for row in order.tolist()], dtype=np.object_)
+    return np.asarray(order[np.argsort(names, kind="stable")])
 
 
 def _column(frame: Table, name: str, role: str, n: int) -> Any:

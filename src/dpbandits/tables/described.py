@@ -89,7 +89,7 @@ Or the decision is a number or a few (prices, doses), which the log has in colum
 
     [answers]                    # optional; without it a command answers, by the rows' places
     column = "effect"            # column of answers
-    ids = "id"                   # or column of the rows' own ids, for a command
+    ids = "id"                   # column of the rows' own ids, for a command or a database
 
 A section [plan] is for `dpbandits plan` only and is ignored here.
 
@@ -551,7 +551,7 @@ def _answers(description: Mapping[str, Any]) -> tuple[str | None, str | None]:
     where = "[answers]"
     section = value_in(description, "answers", dict, "the file")
     check_keys(section, where, required=set(), optional={"column", "ids"})
-    if len(section) != 1:
+    if not section:
         raise InvalidParameter(f"{where} needs column or ids: a column of answers, or ids for a command")
     found = {key: value_in(section, key, str, where) for key in section}
     return found.get("column"), found.get("ids")

@@ -97,8 +97,8 @@ class Curator(Held):
     Args:
         table: Data frame (pandas, polars, pyarrow), mapping of columns, path or glob of files,
             "duckdb:///FILE?table=NAME", "postgresql://USER@HOST/DATABASE?table=NAME", or an Ibis table of
-            DuckDB or PostgreSQL. The rows of a database are sorted by their cells and ids, and it needs
-            `ids` or a column of answers.
+            DuckDB or PostgreSQL. A database needs `ids` or, without `user`, a column of answers. A
+            person's first rows are there the first in the order of the ids as texts.
         contexts: Columns to publish, all `Range`s with public bounds.
         privacy: Privacy definition for one row's position; its distance is in public coordinates.
         objective: Source of answers: the name of a column, a function of the row's own id, or a `Command`.
