@@ -87,9 +87,12 @@ def test_a_pattern_names_files_of_one_format_with_one_header(tmp_path):
     for name in ("none.csv", "none*.csv", "."):
         with pytest.raises((DataUnavailable, InvalidParameter)):
             source_of(tmp_path / name)
-    as_parquet(tmp_path / "a3.parquet", other=[1])
-    with pytest.raises(DataUnavailable):  # the third file lacks the column
-        counted(tmp_path / "a*.parquet")
+    as_parquet(tmp_path / "a3.parquet", age=[4], other=[1])
+    assert counted(tmp_path / "a*.parquet") == ([4], [10])
+    for other in ({"other": [1]}, {"age": [1.5]}, {"age": ["x"]}, {"age": pa.array([1], pa.int32())}):
+        as_parquet(tmp_path / "a4.parquet", **other)  # a cast would fail on a cell, or round it
+        with pytest.raises(InvalidData, match="lacks columns of the first file, or has other types"):
+            source_of(tmp_path / "a*.parquet")
 
 
 def test_columns_whose_names_an_engine_confuses_are_refused(tmp_path):

@@ -126,7 +126,7 @@ class DuckSource:
 
         Raises:
             InvalidParameter: The files have another ending, or several endings.
-            InvalidData: A header is no list of distinct names, or text files have different headers.
+            InvalidData: A header is no list of distinct names, or files have different columns.
             DataUnavailable: There is no such file, or one cannot be read.
         """
         paths = paths_of(pattern)
@@ -147,8 +147,15 @@ class DuckSource:
                 f"compression={quoted('gzip' if compressed else 'none')})"
             )
         else:
-            self.relation = f"read_parquet({listed}, hive_types_autocast=false)"
             self._failed = _FAILED_PARQUET
+            of = "read_parquet({}, hive_types_autocast=false)".format
+            # DuckDB casts the cells of later files to the types of the first, which fails on some, or rounds.
+            first, *others = (
+                {row[0]: row[1] for row in self._types(of(quoted(escape(str(path)))))} for path in paths
+            )
+            if not all(first.items() <= other.items() for other in others):
+                raise InvalidData("a file lacks columns of the first file, or has other types for them")
+            self.relation = of(listed)
             schema = f"parquet_schema({quoted(escape(str(paths[0])))})"
             about = self._fetched(f"SELECT name, num_children FROM {schema}")  # noqa: S608 - a quoted path
             self._named = _outermost(about["name"].tolist(), about["num_children"].tolist())
@@ -229,11 +236,14 @@ class DuckSource:
             InvalidData: The table has a name twice.
             DataUnavailable: The table cannot be read.
         """
-        sql = f"DESCRIBE SELECT * FROM {self.relation}"  # noqa: S608 - names are quoted
-        found: list[Any] = self._run(lambda: self._connection.execute(sql).fetchall())
+        found = self._types(self.relation)
         own = [*self._named, *(row[0] for row in found[len(self._named) :])]  # folders may name columns too
         check_names(own)
         return [(name, row[0], row[1]) for name, row in zip(own, found, strict=True)]
+
+    def _types(self, relation: str) -> list[tuple[str, ...]]:
+        sql = f"DESCRIBE SELECT * FROM {relation}"  # noqa: S608 - names are quoted
+        return self._run(lambda: self._connection.execute(sql).fetchall())
 
     def query(self, sql: str, *, told: str | None = None) -> dict[str, NDArray[np.int64]]:
         """Return the result of one SELECT statement, a column of integers (m,) for each expression.
