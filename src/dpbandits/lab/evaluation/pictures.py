@@ -4,7 +4,7 @@ Regret uses mean rewards that no server sees. Bins and their arms are public.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,17 +52,18 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
     if spec.dim > 2 or not result.snapshots:
         raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
     figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
-    from matplotlib.patches import Rectangle
+    from matplotlib.collections import PolyCollection
 
-    asks = spec.protocol.asks
-    boxes = "cells" if asks else "bins"
-    edge: dict[str, Any] = {"linewidth": 0.0} if asks else {"edgecolor": "white", "linewidth": 0.6}
+    boxes, edge = ("cells", 0.0) if spec.protocol.asks else ("bins", 0.6)
     for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
-        for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
-            bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
-            colour = ARM_COLOURS[arm % len(ARM_COLOURS)]
-            size = (high[0] - low[0], top - bottom)
-            axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
+        low, high = _boxes(spec, splits)
+        if spec.dim == 1:
+            low, high = np.insert(low, 1, 0.0, axis=1), np.insert(high, 1, 1.0, axis=1)
+        # corners of each box, counter-clockwise, shape (boxes, 4, 2)
+        corners = np.stack([low, np.c_[high[:, 0], low[:, 1]], high, np.c_[low[:, 0], high[:, 1]]], axis=1)
+        colours = [ARM_COLOURS[arm % len(ARM_COLOURS)] for arm in arms]
+        drawn = PolyCollection(list(corners), facecolors=colours, edgecolors="white", linewidths=edge)
+        axes.add_collection(drawn)
         title = f"{seen:,} users, {len(arms)} {boxes}"
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=title)
         axes.grid(visible=False)
