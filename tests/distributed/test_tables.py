@@ -79,6 +79,25 @@ def test_the_next_version_has_the_column_that_matters_and_its_arms():
     assert (sd > 0.0).all()
 
 
+def test_values_that_nobody_had_so_far_do_not_spoil_what_is_learned():
+    """All people are alike at first: tables of different widths then find parts that have no people."""
+    spec = spec_of(horizon=60_000, tuning=DistributedTuning(first=0.1, growth=1.5))
+    collector, aggregation = Collector(spec), IdealAggregation(spec, noise=dpb.SimulatedNoise(3))
+    rng, contexts = np.random.default_rng(4), np.full((6000, 12), 0.05)
+    for number in range(4):
+        if number == 3:
+            contexts = rng.random((6000, 12))
+        version = collector.publish()
+        arms, places = version.at(spec, contexts, rng.random((6000, 2)))
+        good = (rng.random(6000) < np.where(arms == 0, 0.9, 0.1)).astype(int)
+        aggregation.upload_buckets(number, spec.bucket(places, good))
+        collector.absorb(aggregation.collect(number))
+    mean, sd = collector.estimate().predict(spec, np.vstack([np.full((1, 12), 0.05), rng.random((50, 12))]))
+    assert np.isfinite(mean).all()
+    assert np.isfinite(sd).all()
+    assert mean[0, 0] > mean[0, 1] + 0.4
+
+
 def small():
     """Three columns of two categories, with tables because the eight cells do not fit."""
     kinds = {f"c{column}": dpb.Categories(["no", "yes"]) for column in range(3)}

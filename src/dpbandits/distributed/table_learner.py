@@ -261,10 +261,17 @@ class TableLearner:
 
 
 def _move(margin: FloatArray, own: Pooled, bins: tuple[int, ...], axis: int) -> None:
-    """Move a column's law (levels,) towards the counts of a table in which it is this axis, in place."""
+    """Move a column's law (levels,) towards the counts of a table in which it is this axis, in place.
+
+    Levels of one part keep their proportions. A part that had the probability 0 shares its new one equally.
+    """
     counts = own.counts.reshape(bins)
     others = tuple(one for one in range(len(bins)) if one != axis)
     sd = own.share_sd * math.sqrt(math.prod(bins) / bins[axis])
     parts = np.arange(len(margin)) * bins[axis] // len(margin)
     now = np.asarray(np.bincount(parts, weights=margin), dtype=np.float64)
-    margin *= (shrunk_law(counts.sum(axis=others) / own.people, now, sd=sd) / now)[parts]
+    law = shrunk_law(counts.sum(axis=others) / own.people, now, sd=sd)
+    within = np.where(
+        now[parts] > 0.0, margin / np.where(now > 0.0, now, 1.0)[parts], 1.0 / np.bincount(parts)[parts]
+    )
+    margin[:] = law[parts] * within
