@@ -47,14 +47,16 @@ def reading(what: str, error: type[DPBanditsError] = InvalidParameter) -> Iterat
         ) from None
 
 
-def json_object(text: str, what: str, error: type[DPBanditsError] = InvalidParameter) -> dict[str, Any]:
-    """Return the JSON object in `text`, which has finite numbers only and a bounded size.
+def json_object(
+    text: str, what: str, error: type[DPBanditsError] = InvalidParameter, *, most: int = LARGEST_TEXT
+) -> dict[str, Any]:
+    """Return the JSON object in `text`, which has finite numbers only and at most `most` characters.
 
     Raises:
         error: The text is anything else.
     """
-    if len(text) > LARGEST_TEXT:
-        raise error(f"not {what}: the text is longer than {LARGEST_TEXT} characters")
+    if len(text) > most:
+        raise error(f"not {what}: the text is longer than {most} characters")
     with reading(what, error):
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         if not isinstance(value, dict):

@@ -95,6 +95,21 @@ def test_what_is_read_is_written_in_the_same_text(release):
         assert PublishedPosterior.from_json(text).to_json() == text
 
 
+def test_the_policy_of_many_columns_and_arms_can_be_read():
+    """With 30 columns and 100 arms a text has 85 million characters. The limit is the memory's."""
+    text = bandit().publish().to_json()
+    long = text + " " * (1 << 26)
+    assert PublishedPosterior.from_json(long).to_json() == text
+    assert PublishedFunction.from_files({"policy.json": long.encode()}).to_json() == text
+    usual = dpb.memory_limit()
+    dpb.set_memory_limit(1 << 28)
+    try:
+        with pytest.raises(CorruptState, match="is longer than 67108864 characters"):
+            PublishedPosterior.from_json(long)
+    finally:
+        dpb.set_memory_limit(usual)
+
+
 def test_what_is_due_is_released_first_and_nothing_else_is(tmp_path):
     policy, other = bandit(), bandit()
     for one in (policy, other):

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._checks import contents, number, public_array, scale
+from dpbandits._memory import memory_limit
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -254,7 +255,7 @@ class PublishedFunction(Seen, ABC):
             CorruptState: A file is damaged, or has another format.
         """
         with reading("a published function", CorruptState):
-            config = json_object(files[_POLICY].decode(), "a published function", CorruptState)
+            config = _parsed(files[_POLICY].decode())
             if config["format"] != _FORMAT:
                 raise CorruptState("the function was written in another version of the format")
             if config.get("kind") == PublishedPosterior.kind:
@@ -702,7 +703,7 @@ class PublishedPosterior(PublishedFunction):
             CorruptState: The text is anything else.
         """
         with reading("a published function", CorruptState):
-            return cls.from_config(json_object(text, "a published function", CorruptState))
+            return cls.from_config(_parsed(text))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -739,6 +740,11 @@ class PublishedPosterior(PublishedFunction):
         promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
         arms = None if self.menu is None else len(self.arms)
         return said(self, **promise, arms=arms, n_features=self.features.n_features)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Return the fields of a text. With many columns and arms it has 85 MB, and takes four times that."""
+    return json_object(text, "a published function", CorruptState, most=memory_limit() // 4)
 
 
 def _written(value: Any) -> str:

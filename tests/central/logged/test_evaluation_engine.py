@@ -171,7 +171,8 @@ def test_an_ibis_table_is_evaluated_by_its_own_connection(effects):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_dates_periods_and_missing_values_are_read_as_numpy_reads_them():
+@pytest.mark.parametrize(("unit", "zone"), [("us", None), ("ns", "UTC"), ("ns", "Asia/Kolkata")])
+def test_dates_periods_and_missing_values_are_read_as_numpy_reads_them(unit, zone):
     """Exported JSON has no such columns, but an engine reads them."""
     people = dpb.Schema(
         income=dpb.Range(0, 1000, missing=10),
@@ -185,7 +186,7 @@ def test_dates_periods_and_missing_values_are_read_as_numpy_reads_them():
         {
             "income": [None if one > 1050 else one for one in rng.random(rows) * 1100],
             "since": [str(one.date()) for one in moments],
-            "hour": moments,
+            "hour": moments.as_unit(unit).tz_localize(zone),
             "plan": rng.choice(["a", "b", "c", None], rows),
             "offer": rng.choice([*OFFERS, "fax"], rows),
             "paid": rng.random(rows),

@@ -58,8 +58,8 @@ _KINDS: dict[Kind, str] = {
     "whole": "u?(?:big|small|tiny)?int(?:eger|8|16|32|64)?|int[24]|long|short|byte",
     "number": "double|double precision|float|real|float(?:4|8|32|64)",
     "truth": "bool|boolean",
-    "time": r"date|(?:timestamp|datetime)(?:_s|_ms|_ns|_ntz|_ltz|tz)?(?: with(?:out)? time zone)?",
-    "clock": r"time(?:tz)?(?: with(?:out)? time zone)?",
+    "time": r"date|(?:timestamp|datetime)(?:_s|_ms|_ns|_ntz|_ltz|tz|tz_ns)?(?: with(?:out)? time zone)?",
+    "clock": r"time(?:_ns|tz)?(?: with(?:out)? time zone)?",
     "text": "varchar|character varying|character|char|bpchar|string|text|citext|name|uuid|enum|null|"
     "u?hugeint|decimal|numeric|bignum|varint",
 }
