@@ -98,6 +98,27 @@ def test_the_readme_shows_how_many_people_one_needs_as_it_was_measured() -> None
         assert f"| {row['people']:,} | {above:+.4f} ± {error:.4f} |" in readme
 
 
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+
+
+def test_the_guide_to_plans_has_the_figures_of_the_validations() -> None:
+    results = ROOT / "reproduction" / "results"
+    segments = [
+        json.loads((results / f"{name}.json").read_text(encoding="utf-8"))["summary"]
+        for name in ("plan-validation", "plan-validation-seventh")
+    ]
+    two = json.loads((results / "plan-validation-distributed.json").read_text(encoding="utf-8"))["summary"]
+    page = " ".join((GUIDES / "plan.md").read_text(encoding="utf-8").split())
+    wrong = sum(one["reachable_but_not_said"] for one in segments)
+    unreachable = wrong + sum(one["rightly_not_reachable"] for one in segments)
+    recommended = sum(one["recommended"] for one in segments)
+    above = recommended - round(sum(one["within_twice"] * one["recommended"] for one in segments))
+    assert f"{NUMBERS[wrong]} of {unreachable} *not reachable* were wrong" in page
+    assert f"{NUMBERS[above].capitalize()} of {NUMBERS[recommended]} recommended epsilons" in page
+    assert f"{round(two['covered'] * two['shares'])} of {two['shares']} shares lay in the bands" in page
+    assert f"{NUMBERS[round(two['most_times_smallest'])]} times the smallest sufficient one" in page
+
+
 def test_lines_are_counted_as_they_are_read() -> None:
     assert lines_of("a = 1\n\n# why\nb = 2\n") == 2
     assert len(list(EXAMPLES.glob("plot_*.py"))) >= 10

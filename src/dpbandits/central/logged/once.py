@@ -168,7 +168,7 @@ def evaluate(
     The log should be of people from whom no policy was learned. Otherwise values are too high, and the
     promises of both releases add up.
 
-    The log is a `LoggedTable`, or a table where it is: an engine adds up its rows, and none is loaded. Then a
+    The log is a `LoggedTable`, or a table whose rows an engine adds up, and none is loaded. With an engine a
     repetition continues the same run under the same charge, and does not compare the table, as for `learn`.
 
     Args:
@@ -185,7 +185,7 @@ def evaluate(
             several releases, Gaussian noise may use much less of it.
         account: Account that is charged before noise is drawn.
         action, reward: Names of the log's columns; default: those of the table from which the first policy
-            was learned. These and all further arguments are for a table where it is.
+            was learned. These and all further arguments are for tables in an engine.
         reward_range: Public range (low, high); default: that of the first policy.
         propensity: Name of the column with propensities; None if arms were drawn uniformly.
         user, clip, memory, threads, progress: As for `learn`.

@@ -1,4 +1,4 @@
-"""`SourceLog`: logged bandit data where it is, in an engine, and the roles of its columns."""
+"""`SourceLog`: logged bandit data in an engine, and the roles of its columns."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
