@@ -176,3 +176,18 @@ def test_one_cell_and_one_arm_are_enough():
     collector = Collector(spec)
     collector.absorb(Aggregate(version=0, sums=np.array([-5, 2, 1]), reports=1))
     assert collector.publish().recommend(spec, {"kind": "only"}) == "a"
+
+
+@pytest.mark.parametrize("columns", [2, 9])
+def test_a_changed_sum_that_teaches_nothing_is_refused_and_can_be_left_out(columns):
+    kinds = dpb.Schema(**{f"k{j}": dpb.Categories([*"abcde"]) for j in range(columns)})
+    spec = dataclasses.replace(SPEC, contexts=kinds, privacy=dpb.DistributedDP(epsilon=30))
+    collector = Collector(spec)
+    before = collector.estimate().to_json(spec)
+    changed = Aggregate(version=0, sums=np.arange(spec.length) << 50, reports=100)
+    for _ in range(2):
+        with pytest.raises(InvalidData, match=r"version 0.*leave the version out"):
+            collector.absorb(changed)
+    assert collector.estimate().to_json(spec) == before
+    collector.skip()
+    assert collector.publish().version == 1

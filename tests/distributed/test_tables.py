@@ -194,7 +194,7 @@ def test_a_version_and_a_state_are_written_and_read(tmp_path):
     collector.save(tmp_path / "state")
     loaded = Collector.load(tmp_path / "state")
     assert loaded.publish().to_json(spec) == collector.publish().to_json(spec)
-    assert np.array_equal(loaded.estimate().draws, collector.estimate().draws)
+    assert loaded.estimate().to_json(spec) == collector.estimate().to_json(spec)
     with pytest.raises(ProtocolError, match="estimate"):
         loaded.publish().predict(spec, points)
 

@@ -4,6 +4,7 @@ It sees released sums only. Everything it computes is post-processing, so its st
 restored copy costs no privacy. It asks the aggregators for one sum a version.
 """
 
+from copy import copy
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -92,7 +93,7 @@ class Collector(Held, Seen):
         The same sum again changes nothing.
 
         Raises:
-            InvalidData: The sum does not have the spec's length.
+            InvalidData: The sum does not have the spec's length, or nothing can be learned from it.
             ProtocolError: The sum belongs to another version.
             IncompatibleState: Another sum of this version was absorbed: the noise was drawn twice.
         """
@@ -111,7 +112,13 @@ class Collector(Held, Seen):
                 f"version {given.version}: expected the sum of version {self._asked[-1].version}"
             )
         heard = self._heard | {given.version: given}
-        self._learn(heard)
+        try:
+            self._learn(heard)
+        except np.linalg.LinAlgError:
+            raise InvalidData(
+                f"sums: nothing can be learned from the sum of version {given.version}, which an aggregator "
+                "may have changed: leave the version out with skip()"
+            ) from None
         # An interrupt before this statement leaves the version open, and the same call goes on.
         self._heard, self._asked = heard, [*self._asked, self._next(given.version + 1)]
 
@@ -131,7 +138,9 @@ class Collector(Held, Seen):
         if heard:
             sums = np.stack([one.sums for one in heard])
             asked = [self._asked[one.version] for one in heard]
-            self._learner.fit(asked, sums, np.array([one.reports for one in heard]))
+            learner = copy(self._learner)  # fit() replaces attributes: if it fails, the present one stays
+            learner.fit(asked, sums, np.array([one.reports for one in heard]))
+            self._learner = learner
 
     @in_turn
     def estimate(self) -> PublishedVersion:
@@ -139,7 +148,7 @@ class Collector(Held, Seen):
 
         It has the number of the present version, and is for decisions without reports.
         """
-        return self._learner.estimate(self._asked[-1].version)
+        return self._learner.estimate(self._asked[-1])
 
     @in_turn
     def save(self, path: str | PathLike[str]) -> None:

@@ -159,13 +159,16 @@ class CountLearner:
         arms = self.mean.argmax(axis=1) if last else self._arms(version, coins)
         return PublishedCellArms(version=version, arms=arms)
 
-    def estimate(self, version: int) -> PublishedCellArms:
-        """Return the best arms, and expected rewards with their standard deviations, in reward units."""
+    def estimate(self, last: PublishedVersion) -> PublishedCellArms:
+        """Return the best arms, and expected rewards with their standard deviations, in reward units.
+
+        They have the number of the last version.
+        """
         bounds = self._spec.reward_range
         with one_thread():
             spread = self._model.spread()
         return PublishedCellArms(
-            version=version,
+            version=last.version,
             arms=self.mean.argmax(axis=1),
             mean=bounds.low + bounds.width * self.mean,
             sd=bounds.width * spread,

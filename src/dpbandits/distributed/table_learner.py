@@ -229,20 +229,20 @@ class TableLearner:
             with one_thread():
                 draws = self.weights.mean + scale * (self.weights.factor @ normals)[..., 0]
             draws = np.round(draws, DECIMALS)
-        self._tables = self._design(sizes[min(version, len(sizes) - 1)])
-        return self._of(version, draws)
+        tables = self._design(sizes[min(version, len(sizes) - 1)])
+        return self._of(version, tables.to_array(), draws)
 
-    def estimate(self, version: int) -> PublishedTableArms:
+    def estimate(self, last: PublishedVersion) -> PublishedTableArms:
         """Return the posterior of the weights, as mean and factors, with the tables of the last version."""
-        return self._of(version, self.weights.mean[None], self.weights.factor)
+        if not isinstance(last, PublishedTableArms):
+            raise InvalidParameter("last: expected a version with marginal tables")
+        return self._of(last.version, last.design, self.weights.mean[None], self.weights.factor)
 
     def _of(
-        self, version: int, draws: FloatArray | None, factor: FloatArray | None = None
+        self, version: int, design: IntArray, draws: FloatArray | None, factor: FloatArray | None = None
     ) -> PublishedTableArms:
         pairs = None if self.effects.pairs is None else np.array(self.effects.pairs, dtype=np.int64)
-        return PublishedTableArms(
-            version=version, design=self._tables.to_array(), pairs=pairs, draws=draws, factor=factor
-        )
+        return PublishedTableArms(version=version, design=design, pairs=pairs, draws=draws, factor=factor)
 
     def _design(self, reports: int) -> Design:
         """Return the tables that are expected to tell most from this number of reports."""

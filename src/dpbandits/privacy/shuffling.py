@@ -141,7 +141,7 @@ class Shuffled:
     @property
     def closed_form(self) -> float:
         """Privacy loss after shuffling at `delta` by a formula, which is larger than `epsilon`."""
-        far, n = 1.0 + math.exp(self.epsilon0), self.people
+        far, n = 1.0 + math.exp(self.epsilon0), min(self.people, _MOST)
         log = math.log(2.0 / self.delta)
         v = math.sqrt(2.0 * log * far / n) + far / n
         if v >= 1.0 or n - 1 < 4.0 * far * log:
