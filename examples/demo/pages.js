@@ -1,7 +1,7 @@
 /**
  * Simulated pages of two aggregators: each line of the input, {"url", "pages", "reports"}, is so many people, each with a
- * device of their own. Without `reports` they decide only. Answered is, for each line, {"pages", "regret", "random"}:
- * means of what was lost against the best arm, by these devices and by arms at random.
+ * device of their own. Without `reports` they decide only. The answer to each line is {"pages", "regret", "random"}: mean
+ * losses against the best arm, of these devices and of random arms.
  */
 import { createInterface } from "node:readline";
 import { openDevice } from "../../js/src/distributed.js";
