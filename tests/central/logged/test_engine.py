@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import duckdb
 import numpy as np
 import pandas as pd
 import psycopg
@@ -63,6 +64,20 @@ def test_duckdb_adds_up_hostile_rows_as_numpy_does(k, clip):
         found = from_engine(source, policy_for(promise, 4000), clip=clip)
     np.testing.assert_array_equal(found, expected)
     assert found.any()
+
+
+def test_columns_of_duckdb_that_compare_texts_without_case_are_read_as_numpy_reads_them(tmp_path):
+    """Such a collation made two people of one, and read "NORTH" as "north"."""
+    held = hostile(1500).assign(person=["aA"[i % 2] + str(i // 6) for i in range(1500)])
+    held["region"] = np.where(np.arange(1500) % 3, held["region"], "NORTH")
+    expected = log_of(held).unsafe_sums(TWO, horizon=1500, key=KEY, bound=1.0)
+    with duckdb.connect(tmp_path / "shop.db") as database:
+        names = ", ".join(f"{name} VARCHAR COLLATE NOCASE" for name in held)
+        database.execute(f"CREATE TABLE log ({names})")
+        database.register("given", pa.Table.from_pandas(held))
+        database.execute("INSERT INTO log SELECT * FROM given")
+    with source_of(f"duckdb:///{tmp_path / 'shop.db'}?table=log", threads=1) as source:
+        np.testing.assert_array_equal(from_engine(source, policy_for(TWO, 1500)), expected)
 
 
 @pytest.mark.parametrize("kind", databases.KINDS)

@@ -132,7 +132,7 @@ def _quoted(text: Any, sign: str, inside: str) -> str:
 ENGINES: dict[str, SqlEngine] = {
     "duckdb": SqlEngine(
         dialect="duckdb",
-        text="CAST({} AS VARCHAR)",
+        text="(CAST({} AS VARCHAR) COLLATE C)",
         matches="regexp_full_match({}, '{}')",
         decimal="TRY_CAST({} AS DOUBLE)",
         hexadecimal="TRY_CAST(TRY_CAST('0x0' || {} AS BIGINT) AS DOUBLE)",
