@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tomllib
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import DataUnavailable, DPBanditsError, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.tables.sketch import read_sample
 from dpbandits.tables.warehouse import DuckSource, source_of
 
 duckdb = pytest.importorskip("duckdb")
@@ -150,8 +152,6 @@ def test_frames_are_tables_and_a_cell_of_another_type_changes_no_other(tmp_path)
         rows = [batch.to_pydict()["age"] for batch in source.batches(f"SELECT * FROM {source.relation}", 99)]
     # a float beyond 2^53 names nobody, also beside a text
     assert rows == [["9.0071992547409940e+15", "0.1", "9007199254740993", "inf", "s3cret"]]
-    with pytest.raises(InvalidData, match="pass a data frame"):
-        source_of({"age": [1]})
     with pytest.raises(InvalidData, match="eager data frame"):
         source_of(polars.DataFrame({"age": [1]}).lazy())
 
@@ -271,6 +271,26 @@ def test_an_address_that_cannot_be_read_is_refused_without_its_password(secret):
         source_of(f"postgresql://user:{secret}@localhost/shop?table=log")
     assert "cret" not in str(error.value)
     assert error.value.__cause__ is error.value.__context__ is None
+
+
+@pytest.mark.parametrize("where", ["host=db password=secret table=log", "user:secret@db?table=log"])
+@pytest.mark.parametrize("read", [source_of, lambda where: read_sample(where, 5)])
+def test_an_address_without_a_scheme_is_refused_without_its_password(read, where):
+    with pytest.raises(InvalidParameter, match="expected a file ending in") as error:
+        read(where)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(("where", "kind"), [(None, "a NoneType"), ({"age": [1]}, "a dict"), (3, "an int")])
+def test_what_is_no_table_is_refused_with_what_would_be_one(where, kind):
+    with pytest.raises(InvalidParameter, match=f"expected a path, a data frame.*, not {kind}"):
+        source_of(where)
+
+
+def test_the_extra_that_the_guide_names_reads_data_frames():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["warehouse"]
+    assert {one.partition(">")[0] for one in extra} == {"duckdb", "narwhals", "pyarrow"}
 
 
 def test_progress_is_shown_in_percent(tmp_path, monkeypatch, capfd):

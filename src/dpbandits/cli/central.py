@@ -456,7 +456,7 @@ def evaluate(
         Option(
             "--table",
             help="With --private: instead of LOG, a table that is read where it is, as for `central learn "
-            "--table`. Its rows are not loaded. The policy must have marginal tables or cells.",
+            "--table`. Its rows are not loaded.",
         ),
     ] = None,
     memory: Memory = None,

@@ -367,7 +367,7 @@ def _numbers_in(source: DuckSource) -> FloatArray:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    with needing("Parquet files need pyarrow and DuckDB: pip install 'dpbandits[report]'"):
+    with needing("Parquet files need pyarrow and DuckDB: pip install 'dpbandits[warehouse]'"):
         import duckdb  # noqa: F401 - reads them
         import pyarrow as pa
         import pyarrow.parquet as parquet

@@ -22,7 +22,7 @@ _FIRST = b"ARROW1\0\0"
 @contextmanager
 def _damaged(path: Path) -> Iterator[None]:
     """Turn pyarrow's errors, which may repeat cells, into DataUnavailable."""
-    with needing("Arrow tables need pyarrow: pip install 'dpbandits[report]'"):
+    with needing("Arrow tables need pyarrow: pip install 'dpbandits[warehouse]'"):
         from pyarrow import ArrowException
     try:
         yield

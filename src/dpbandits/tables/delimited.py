@@ -23,6 +23,7 @@ __all__ = [
     "paths_of",
     "reading_files",
     "rows_in",
+    "wrong_ending",
 ]
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -115,6 +116,12 @@ def check_names(header: list[str], names: Iterable[str] = ()) -> None:
         raise InvalidData(f"the table lacks the declared columns {missing}")
 
 
+def wrong_ending(path: Path, endings: str) -> InvalidParameter:
+    """Return the error. It repeats no name with @ or =, which may be an address with a password."""
+    name = "the table" if {"@", "="} & set(path.name) else path.name
+    return InvalidParameter(f"{name}: expected a file ending in {endings}")
+
+
 def paths_of(pattern: str | PathLike[str]) -> list[Path]:
     """Return the files of one format that a path or glob names, in alphabetical order.
 
@@ -128,10 +135,7 @@ def paths_of(pattern: str | PathLike[str]) -> list[Path]:
     formats = {ending_of(path) for path in paths or [Path(text)]}
     known = {(ending, False) for ending in (*DELIMITERS, *ARROW_ENDINGS, ".parquet")}
     if len(formats) > 1 or not formats <= known | {(ending, True) for ending in DELIMITERS}:
-        name = Path(text).name
-        raise InvalidParameter(
-            f"{name}: expected a file ending in .csv, .tsv (also .gz), .parquet, .arrow or .feather"
-        )
+        raise wrong_ending(Path(text), ".csv, .tsv (also .gz), .parquet, .arrow or .feather")
     if not paths:
         raise DataUnavailable(f"no file fits the pattern {Path(text).name}")
     if not all(path.is_file() for path in paths):

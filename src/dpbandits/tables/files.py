@@ -378,7 +378,7 @@ def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:
 
 def _read_by_engine(where: object, columns: Sequence[_Column], most_rows: int | None) -> None:
     """Read a table by its engine: by DuckDB on one thread, which keeps the order of rows in files."""
-    with needing("Parquet tables and databases need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
+    with needing("Parquet tables and databases need DuckDB and pyarrow: pip install 'dpbandits[warehouse]'"):
         import duckdb  # noqa: F401
         import pyarrow as pa  # noqa: F401 - DuckDB hands rows on through it
     with source_of(where, threads=None if IbisSource.has(where) else 1) as source:

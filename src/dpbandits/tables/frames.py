@@ -20,7 +20,7 @@ from dpbandits.tables.coded import Coded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Table", "frame_as_arrow", "read_table"]
+__all__ = ["Table", "frame_as_arrow", "is_frame", "read_table"]
 
 _NO_TEXT = "\ufffd"
 """Text of a cell that has none. It is no number, date or id, so it is read as unreadable."""
@@ -71,15 +71,21 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
     return Table(list(frame), column)
 
 
+def is_frame(frame: object) -> bool:
+    """Return True for an object that may be a data frame. Nothing of the object is computed."""
+    kind = type(frame)  # not the object: `hasattr` on a lazy frame would compute its columns
+    return hasattr(kind, "columns") or hasattr(kind, "column_names")
+
+
 def _eager(frame: object) -> Any:
     """Return an eager data frame with distinct names as a frame of narwhals."""
-    kind = type(frame)  # not the object: `hasattr` on a lazy frame would compute its columns
-    if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
+    kind = type(frame)
+    if not is_frame(frame):
         raise InvalidData(
-            f"a schema cannot read a {kind.__name__}: pass a data frame or a mapping of sequences"
+            f"a schema cannot read {kind_of(frame)}: pass a data frame or a mapping of sequences"
         )
     with needing(
-        "data frames need narwhals: pip install 'dpbandits[report]', or pass a mapping of sequences"
+        "data frames need narwhals: pip install 'dpbandits[warehouse]', or pass a mapping of sequences"
     ):
         import narwhals.stable.v2 as nw
     try:
@@ -128,7 +134,7 @@ def frame_as_arrow(frame: object) -> Any:
         MissingExtra: narwhals or pyarrow is not installed.
     """
     eager = _eager(frame)
-    with needing("data frames need pyarrow: pip install 'dpbandits[report]'"):
+    with needing("data frames need pyarrow: pip install 'dpbandits[warehouse]'"):
         import pyarrow as pa
 
     def column(name: str) -> Any:

@@ -21,7 +21,7 @@ from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Ordered, Range
 from dpbandits.tables.dates import DateRange
-from dpbandits.tables.delimited import DELIMITERS
+from dpbandits.tables.delimited import DELIMITERS, wrong_ending
 from dpbandits.tables.description import section_of, written
 from dpbandits.tables.files import cell_of, single_columns
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
@@ -125,7 +125,7 @@ def read_sample(path: str, rows: int) -> dict[str, list[object]]:
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged file"
         raise DataUnavailable(f"{file.name} cannot be read: {reason}") from None
-    raise InvalidParameter(f"{file.name}: expected a file ending in .csv, .tsv (also .gz) or .parquet")
+    raise wrong_ending(file, ".csv, .tsv (also .gz) or .parquet")
 
 
 def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[object]]:
@@ -146,7 +146,7 @@ def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[objec
 
 
 def _of_database(path: str, rows: int) -> dict[str, list[object]]:
-    with needing("tables in a database need pyarrow: pip install 'dpbandits[report]'"):
+    with needing("tables in a database need pyarrow: pip install 'dpbandits[warehouse]'"):
         import pyarrow as pa  # noqa: F401 - the source hands rows on through it
     with source_of(path, threads=1) as source:
         types, relation = source.columns(), f"FROM {source.relation} AS dpb_given"
@@ -173,7 +173,7 @@ def _check_width(names: Sized) -> None:
 
 
 def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
-    with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[report]'"):
+    with needing("Parquet tables need DuckDB and pyarrow: pip install 'dpbandits[warehouse]'"):
         import duckdb  # noqa: F401
         from pyarrow import ArrowException
     with path.open("rb"), DuckSource.of_files(str(path), threads=1) as source:

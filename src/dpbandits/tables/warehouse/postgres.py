@@ -77,7 +77,9 @@ class PostgresSource:
         self._table = ".".join(map(_quoted, tables[0].split(".", 1)))
         plain = url._replace(query=others).geturl()
         self._connection: Any = _told(
-            "there is no connection to the database", lambda: psycopg.connect(plain)
+            "there is no connection to the database: check host, port, database, user, and the password "
+            "(PGPASSWORD)",
+            lambda: psycopg.connect(plain),
         )
         self._connection.read_only = True
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

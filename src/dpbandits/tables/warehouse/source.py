@@ -10,7 +10,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._checks import kind_of
 from dpbandits.errors import InvalidParameter
+from dpbandits.tables.frames import is_frame
 from dpbandits.tables.sql.dialects import Dialect
 from dpbandits.tables.warehouse.duck import DuckSource
 from dpbandits.tables.warehouse.ibis import IbisSource
@@ -116,8 +118,11 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
         if memory is not None or threads is not None:
             raise InvalidParameter("memory, threads: an Ibis table has those of its connection")
         return IbisSource(where)
-    if not isinstance(where, str | PathLike):
+    if is_frame(where):
         return DuckSource.of_frame(where, **options)
+    known = "expected a path, a data frame, duckdb:///FILE?table=NAME or postgresql://...?table=NAME"
+    if not isinstance(where, str | PathLike):
+        raise InvalidParameter(f"{known}, not {kind_of(where)}")
     text = fspath(where)
     if "://" not in text:
         return DuckSource.of_files(text, **options)
@@ -132,7 +137,5 @@ def source_of(where: object, *, memory: int | None = None, threads: int | None =
         return PostgresSource(text, **options)
     tables = parse_qs(url.query).get("table", [])
     if url.scheme != "duckdb" or url.netloc or len(url.path) < 2 or len(tables) != 1:
-        raise InvalidParameter(
-            "expected a path, a data frame, duckdb:///FILE?table=NAME or postgresql://...?table=NAME"
-        )
+        raise InvalidParameter(known)
     return DuckSource.of_database(unquote(url.path[1:]), tables[0], **options)
