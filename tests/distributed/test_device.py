@@ -149,6 +149,19 @@ def test_refusals_look_at_no_data():
         device.choose(CELLS, Hostile())
 
 
+def test_a_report_is_refused_before_its_reward_is_read_as_the_statement_says():
+    account, version = dpb.budget.MemoryLedger().account("reports"), Collector(SPEC).publish()
+    first, second = Device(SPEC, account=account), Device(SPEC, account=account)
+    for device in (first, second):  # the account covers the report of one of them
+        device.choose(version, {"age": 30, "region": "north"})
+    first.report(1.0)
+    for reward in (1.0, None, "?", np.nan):
+        with pytest.raises(BudgetExceeded, match="nothing was charged"):
+            second.report(reward)
+    (said,) = (one for one in SPEC.statement().assumptions if one.name == "data-independent refusals")
+    assert "before it reads context or reward" in said.text
+
+
 def test_nothing_shows_a_bucket():
     report = Report(3, bytes(16), 17)
     assert "17" not in repr(report)

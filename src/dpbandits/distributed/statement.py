@@ -30,7 +30,7 @@ _ASSUMPTIONS = (
     enforced(
         "data-independent refusals",
         "Refusals depend on the spec, on published versions, on the order of calls and on the device's "
-        "budget alone, and come before a context is read.",
+        "budget alone. A call refuses before it reads context or reward.",
     ),
     enforced(
         "missing inputs replaced",
