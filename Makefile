@@ -56,6 +56,9 @@ serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data
 
 # Two aggregators in Node, for `make demo ARGS="--trust distributed"` and tests.
 AGGREGATORS := tests/distributed/aggregators
+# Their database is compiled with the headers that Node came with, if it has some: npm would download others.
+HEADERS = home=$$(node -p 'path.resolve(process.execPath, "../..")'); \
+	if [ -f "$$home/include/node/node.h" ]; then export npm_config_nodedir="$$home"; fi;
 
 demo: $(VENV)/.serve $(if $(findstring distributed,$(ARGS)),$(AGGREGATORS)/node_modules) ## Show private reports of 2,000 pages (ARGS="--trust distributed": two aggregators)
 	$(PY) examples/demo/serve.py $(ARGS)
@@ -73,7 +76,7 @@ js/node_modules: js/package-lock.json
 	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
 
 $(AGGREGATORS)/node_modules: $(AGGREGATORS)/package-lock.json
-	@if command -v npm >/dev/null; then npm ci --prefix $(AGGREGATORS) --no-audit --no-fund --silent && touch $@; \
+	@if command -v npm >/dev/null; then $(HEADERS) npm ci --prefix $(AGGREGATORS) --no-audit --no-fund --loglevel error && touch $@; \
 	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
 
 test: $(VENV)/.dev js/node_modules $(AGGREGATORS)/node_modules ## Run the tests and doctests
