@@ -181,7 +181,7 @@ def test_frames_without_narwhals_name_the_extra_and_mappings_still_work(monkeypa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "narwhals", None)
     monkeypatch.setitem(sys.modules, "narwhals.stable.v2", None)
-    with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
+    with pytest.raises(MissingExtra, match=r"dpbandits\[warehouse\]"):
         SCHEMA.encode(pd.DataFrame(ROWS))
     np.testing.assert_array_equal(SCHEMA.encode(ROWS), ENCODED)
 

@@ -143,7 +143,7 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         table_from_toml(path, seed=0)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "duckdb", None)
-        with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
+        with pytest.raises(MissingExtra, match=r"dpbandits\[warehouse\]"):
             table_from_toml(path, seed=0)
     (tmp_path / "people.parquet").write_text("no parquet")
     with pytest.raises(DataUnavailable, match="not a Parquet file"):
@@ -889,7 +889,7 @@ def test_globs_and_databases_are_tables_too(tmp_path):
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "duckdb", None)
         assert read_table_file(tmp_path / "c*.csv", {"age": float})["age"].tolist() == [1.0, 2.0, 3.0]
-        with pytest.raises(MissingExtra, match="report"):
+        with pytest.raises(MissingExtra, match="warehouse"):
             read_table_file(url, {"age": float})
     with pytest.raises(InvalidData, match=r"lacks the declared columns \['none'\]"):
         read_table_file(url, {"none": float})
