@@ -232,6 +232,7 @@ def test_an_engine_stays_within_its_memory_and_removes_its_folder(tmp_path):
 
 
 def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_live_one_stays(tmp_path):
+    pytest.importorskip("fcntl", reason="needs POSIX file locks")
     held = tmp_path / "temporary"
     path = as_csv(tmp_path / "t.csv", "age\n1\n")
     killed = (

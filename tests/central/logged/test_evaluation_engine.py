@@ -182,14 +182,16 @@ def test_dates_periods_and_missing_values_are_read_as_numpy_reads_them(unit, zon
     )
     rng, rows = np.random.default_rng(3), 1500
     moments = pd.Timestamp("2019-06-01") + pd.to_timedelta(rng.integers(0, 2200 * 24 * 60, rows), unit="min")
+    income, offer = rng.random(rows) * 1100, rng.choice([*OFFERS, "fax"], rows)
     held = pd.DataFrame(
         {
-            "income": [None if one > 1050 else one for one in rng.random(rows) * 1100],
+            "income": [None if one > 1050 else one for one in income],
             "since": [str(one.date()) for one in moments],
             "hour": moments.as_unit(unit).tz_localize(zone),
             "plan": rng.choice(["a", "b", "c", None], rows),
-            "offer": rng.choice([*OFFERS, "fax"], rows),
-            "paid": rng.random(rows),
+            "offer": offer,
+            # the best offer depends on the income, so that a policy has several whatever its noise
+            "paid": 0.7 * ((income < 500) == (offer == OFFERS[0])) + 0.3 * rng.random(rows),
             "chance": 0.2 + rng.random(rows),
             "person": [f"u{i // 2}" for i in range(rows)],
         }
