@@ -44,7 +44,7 @@ HOST = "127.0.0.1"
 
 
 def contract(epsilon: float) -> dpb.local.Spec:
-    """What devices and the server agree on."""
+    """Return what devices and the server agree on."""
     return dpb.local.Spec(
         contexts=dpb.Schema(age=dpb.Range(18, 90), sleep=dpb.Range(3, 10)),
         arms=["walk", "nap", "music"],

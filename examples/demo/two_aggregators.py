@@ -51,7 +51,7 @@ window.visit = async () => {
 
 
 def contract(epsilon: float, pages: int) -> DistributedSpec:
-    """What devices, aggregators and the collector agree on."""
+    """Return what devices, aggregators and the collector agree on."""
     return DistributedSpec(
         contexts=dpb.Schema(age=dpb.Range(18, 90), sleep=dpb.Range(3, 10)),
         arms=["walk", "nap", "music"],

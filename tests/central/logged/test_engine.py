@@ -21,7 +21,7 @@ from dpbandits.tables.sql.ids import id_in
 from dpbandits.tables.warehouse import source_of
 from service import databases
 from tables import engines
-from tables.logs import OFFERS, PEOPLE, hostile, stored
+from tables.logs import OFFERS, PEOPLE, Lying, hostile, stored
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
@@ -306,20 +306,6 @@ def test_a_table_without_a_column_or_with_a_nested_one_is_refused_by_its_public_
     nested = held.assign(age=[[1]] * 50)
     with source_of(nested) as source, pytest.raises(InvalidParameter, match="age"):
         from_engine(source, policy)
-
-
-class Lying:
-    """A source whose engine returns more rewards than rows allow."""
-
-    def __init__(self, source, **changed):
-        self.source, self.changed = source, changed
-
-    def __getattr__(self, name):
-        return getattr(self.source, name)
-
-    def query(self, sql, **told):
-        found = self.source.query(sql, **told)
-        return found | {name: change(found[name]) for name, change in self.changed.items()}
 
 
 @pytest.mark.parametrize(

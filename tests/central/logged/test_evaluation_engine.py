@@ -21,7 +21,7 @@ from dpbandits.tables.sql.ids import id_in
 from dpbandits.tables.warehouse import DuckSource
 from service import databases
 from tables import engines
-from tables.logs import OFFERS, PEOPLE, hostile, stored
+from tables.logs import OFFERS, PEOPLE, Lying, hostile, stored
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
@@ -333,20 +333,6 @@ def test_no_error_or_statement_repeats_a_cell_and_the_guarantee_names_the_engine
     assert not names["engine"].enforced
     assert names["contribution bound"].enforced
     assert "engine" in released.guarantee.observers[0].who
-
-
-class Lying:
-    """A source whose engine returns other sums."""
-
-    def __init__(self, source, **changed):
-        self.source, self.changed = source, changed
-
-    def __getattr__(self, name):
-        return getattr(self.source, name)
-
-    def query(self, sql, **told):
-        found = self.source.query(sql, **told)
-        return found | {name: change(found[name]) for name, change in self.changed.items()}
 
 
 @pytest.mark.parametrize(

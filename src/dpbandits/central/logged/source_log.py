@@ -12,6 +12,7 @@ from dpbandits.central.logged.logged_table import Bounds, LogColumns, roles_of
 from dpbandits.domains import RewardRange
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.warehouse import Source, source_of
+from dpbandits.tables.warehouse.source import without_password
 
 __all__ = ["SourceLog", "opened_log"]
 
@@ -74,6 +75,6 @@ def _address(source: object, opened: Source) -> str:
         return opened.relation
     text = fspath(source)
     if isinstance(text, str) and "://" in text:
-        url = urlsplit(text)
+        url = urlsplit(without_password(text))
         return url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
     return str(text)
