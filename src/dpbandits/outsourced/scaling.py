@@ -174,10 +174,17 @@ class TableRows:
 
         Raises:
             InvalidData: the table lacks a column, has fewer than two rows, or more than fit into memory.
-            InvalidParameter: the table is in a database, and neither `answers` nor `ids` is given.
+            InvalidParameter: the table is in a database, and neither `answers` nor `ids` is given; or
+                the column that says which rows are released is a context or has the answers.
             DataUnavailable: the table cannot be read.
         """
         schema, unordered = scaling.schema, is_database(table)
+        chosen_by = set(filter(None, [user, ids if unordered and user is not None else None]))
+        if moving := sorted(chosen_by & {*schema.names, answers}):
+            raise InvalidParameter(
+                f"columns {moving} say whose a row is or which rows of a person count, so they cannot be "
+                "contexts or answers too: a small move of one row would replace another"
+            )
         if unordered and answers is None and ids is None:
             raise InvalidParameter(
                 "rows of a database have no places: pass ids=, the name of the column of the rows' own ids, "

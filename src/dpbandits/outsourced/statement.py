@@ -282,8 +282,8 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[Assu
     yield unchecked(
         "public existence",
         "That there is a release reveals nothing private. A table is refused only for its form (a missing "
-        "column, columns of different lengths), or if it has fewer rows than two or than `cap`. Rows "
-        "that are left out do not count.",
+        "column, columns of different lengths), or if it has fewer rows than two or than `cap`, or does "
+        "not fit into memory. Rows that are left out do not count.",
     )
     yield unchecked(
         "curator security",
@@ -328,8 +328,9 @@ def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
     yield enforced(
         "contribution bound",
         f"At most {most} row(s) of one person are released and answered: further ones are left out, by the "
-        "column that names the person, and so are rows whose person has no readable id. The number of "
-        "released rows shows how many are left; the promise does not hide it.",
+        "column that names the person, and so are rows whose person has no readable id and, in a database, "
+        "rows that have no id of their own or share it. The number of released rows shows how many are left; "
+        "the promise does not hide it.",
     )
     yield unchecked(
         "named rows",

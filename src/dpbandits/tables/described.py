@@ -119,7 +119,7 @@ from dpbandits.tables.packaged import PACKAGED
 from dpbandits.tables.products import Products
 from dpbandits.tables.schema import Schema
 from dpbandits.tables.values import VALUES
-from dpbandits.tables.warehouse.source import DUCKDB, is_database
+from dpbandits.tables.warehouse.source import DUCKDB, is_database, without_password
 
 __all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
 
@@ -289,7 +289,9 @@ class DescribedTable:
             )
         named = {} if "path" not in description else {"path": value_in(description, "path", str, "the file")}
         given = named.get("path", name)
-        title = given.rpartition("/")[2] if given.startswith(PACKAGED) else Path(given).name.split(".")[0]
+        # The options of an address may have a password.
+        told = without_password(given).partition("?")[0] if is_database(given) else given
+        title = told.rpartition("/")[2] if told.startswith(PACKAGED) else Path(told).name.split(".")[0]
         return cls(
             name=value_in({"name": title, **description}, "name", str, "the file"),
             path=None if not named else _placed(given, folder),

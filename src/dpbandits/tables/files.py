@@ -77,6 +77,13 @@ _DECIMAL = "[+-]?[0-9]{1,15}([.][0-9]{0,15})?"
 """Pattern of the texts that DuckDB converts to numbers; Python reads all others."""
 
 
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Number of Arrow's units of time in a second."""
+
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_800
+"""First second of the year 1, and of the year 10,000, after 1970."""
+
+
 def read_table_file(
     where: object,
     kinds: Mapping[str, type],
@@ -351,7 +358,7 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
     elif any(getattr(pa.types, f"is_{one}")(words.type) for one in _CELLS):
         words = words.to_pylist()
     elif pa.types.is_timestamp(words.type) or pa.types.is_date(words.type):
-        words = words.cast(pa.timestamp("us"), safe=False).to_pylist()
+        words = _moments(words)
     else:  # lists, structures and other types that are no single value
         words = [UNREADABLE if valid else None for valid in words.is_valid().to_pylist()]
     places = _plain_array(indices.cast("int32"), missing=len(words))
@@ -360,6 +367,19 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
     used = np.bincount(places, minlength=len(words) + 1) > 0  # a dictionary may list words that no row has
     words = [word for word, there in zip([*words, None], used.tolist(), strict=True) if there]
     return words, (np.cumsum(used, dtype=np.int32) - 1)[places]
+
+
+def _moments(times: Any) -> list[object]:
+    """Return Arrow's dates and times as datetimes. Those of years that `datetime` lacks are unreadable."""
+    import pyarrow as pa
+    from pyarrow.compute import if_else
+
+    kind, days = times.type, pa.types.is_date32(times.type)
+    ticks = _plain_array(times.cast("int32" if days else "int64"), missing=0).astype(np.int64)
+    seconds = ticks * 86_400 if days else ticks // _TICKS["ms" if pa.types.is_date(kind) else kind.unit]
+    known = ((seconds >= _FIRST_SECOND) & (seconds < _LAST_SECOND)).tolist()
+    held = if_else(pa.array(known, pa.bool_()), times, None).cast(pa.timestamp("us"), safe=False).to_pylist()
+    return [one if near else UNREADABLE for one, near in zip(held, known, strict=True)]
 
 
 def _plain_array(cells: Any, *, missing: float) -> NDArray[Any]:

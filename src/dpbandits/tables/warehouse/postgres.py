@@ -187,12 +187,17 @@ def _quoted(name: str) -> str:
 
 
 def batches_of(cursor: Any, rows: int) -> Iterator[Any]:
-    """Yield the rows of a cursor of DB-API as record batches of pyarrow with at most `rows` rows."""
+    """Yield the rows of a cursor of DB-API as record batches of pyarrow with at most `rows` rows.
+
+    A column of a batch without a cell is one of texts, as Arrow does not join a column of nulls to others.
+    """
     import pyarrow as pa
 
     names = [column[0] for column in cursor.description]
     while found := cursor.fetchmany(rows):
-        yield pa.record_batch([pa.array(column) for column in zip(*found, strict=True)], names=names)
+        columns = (pa.array(column) for column in zip(*found, strict=True))
+        typed = [one.cast(pa.string()) if pa.types.is_null(one.type) else one for one in columns]
+        yield pa.record_batch(typed, names=names)
 
 
 def _told(message: str, run: Callable[[], R]) -> R:
