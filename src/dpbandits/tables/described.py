@@ -226,7 +226,7 @@ class DescribedTable:
     """
 
     name: str
-    path: Path | str | None
+    path: Path | str | None = field(repr=False)  # an address may have a password
     schema: Schema
     outcome: ArmRewards | LoggedArm | None = None
     user: str | None = None
